@@ -133,6 +133,14 @@ bindings:
 semver *revision:
     scripts/check-semver {{revision}}
 
+# Fails if a public signature names a type of a crate below 1.0.
+surface:
+    scripts/check-surface
+
+# Fails if a type has a word of the glossary as its name, and is another thing.
+glossary:
+    scripts/check-glossary
+
 # Checks licences, sources and advisories of the dependencies.
 deny:
     scripts/deny

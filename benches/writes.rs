@@ -125,7 +125,7 @@ impl Client {
             for number in 0..in_flight {
                 let path = node(number);
                 zk.create(path.as_str()).data(DATA).creating_parents().or_set_data().await.unwrap();
-                receipts.push(Receipt::at(&zk, path));
+                receipts.push(Receipt::new(&zk, path));
             }
             (zk, receipts)
         });

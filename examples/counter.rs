@@ -27,7 +27,7 @@ async fn main() -> Result<()> {
 
     let mut processes = Vec::new();
     for client in [stage.client().await?, stage.client().await?, stage.client().await?] {
-        let orders = DistributedAtomicLong::at(&client, path.as_str());
+        let orders = DistributedAtomicLong::new(&client, path.as_str());
         processes.push(tokio::spawn(async move {
             for _ in 0..EACH {
                 orders.increment().await?;
@@ -36,7 +36,7 @@ async fn main() -> Result<()> {
             Result::Ok(())
         }));
     }
-    let orders = DistributedAtomicLong::at(&cut_off, path.as_str());
+    let orders = DistributedAtomicLong::new(&cut_off, path.as_str());
     for turn in 0..EACH {
         let before = network.counts().requests;
         let lost = turn == EACH / 2;
@@ -59,9 +59,9 @@ async fn main() -> Result<()> {
     for process in processes {
         process.await??;
     }
-    println!("4 × {EACH} orders: {}", DistributedAtomicLong::at(&zk, path.as_str()).get().await?);
+    println!("4 × {EACH} orders: {}", DistributedAtomicLong::new(&zk, path.as_str()).get().await?);
 
-    let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, format!("{}/ids", stage.root)), 100);
+    let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, format!("{}/ids", stage.root)), 100);
     println!(
         "ids, one write for a hundred of them: {}, {}, {}",
         ids.next().await?,

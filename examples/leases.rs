@@ -1,6 +1,6 @@
 //! A job of three hosts stays on one of them from run to run, although its process ends in between.
-//! Then the host fails, and another one takes over when the lease is over. A presence with a session
-//! of its own vanishes when its own time to live is over.
+//! Then the host fails, and another one takes over when the lease is over. A presence with a
+//! session of its own vanishes when its own time to live is over.
 //!
 //! Run `cargo run --example leases`; set `ZK_CONNECT=host:port` to use Apache ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
@@ -47,7 +47,7 @@ async fn main() -> Result<()> {
 
     // Others learn of a crash after the time to live, and not after the session timeout.
     let workers = format!("{}/workers", stage.root);
-    let presence = SessionLease::builder(&zk).ttl(4 * SECOND).start().await?;
+    let presence = SessionLease::builder(&zk).ttl(4 * SECOND).open().await?;
     let member = GroupMember::builder(presence.framework(), workers.as_str(), "eve").start();
     member.joined().await?;
     println!("eve is present, for {:?} without a server", presence.ttl());

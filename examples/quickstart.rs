@@ -87,6 +87,7 @@ async fn service(servers: &str, root: &str, name: &str) -> Result<ExitCode> {
 }
 
 /// Starts a server if there is none, then the services. Prints their lines, and kills one of them.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn stage() -> Result<ExitCode> {
     let (embedded, servers) = match std::env::var("ZK_CONNECT") {
         Ok(servers) => (None, servers),

@@ -22,10 +22,10 @@ async fn main() -> Result<()> {
     for job in 1..=6 {
         let printers = printers.clone().label(format!("job {job}"));
         jobs.spawn(async move {
-            let lease = printers.acquire().await?;
-            println!("job {job} prints; {} leases are out", printers.participants().await?.len());
+            let permit = printers.acquire().await?;
+            println!("job {job} prints; {} permits are out", printers.participants().await?.len());
             tokio::time::sleep(Duration::from_millis(100)).await; // the work
-            lease.release().await?;
+            permit.release().await?;
             Result::Ok(())
         });
     }
@@ -33,7 +33,7 @@ async fn main() -> Result<()> {
         job??;
     }
 
-    // A semaphore with one lease is a lock; Curator has this class.
+    // A semaphore with one permit is a lock; Curator has this class.
     let stapler = InterProcessSemaphoreMutex::new(&zk, format!("{}/stapler", stage.root));
     let held = stapler.acquire().await?;
     println!("the stapler is taken: {}", stapler.try_acquire().await?.is_none());

@@ -43,8 +43,8 @@ async fn main() -> Result<()> {
             Result::Ok(attempts)
         }));
     }
-    // The server applies the transaction, but its response is lost. The rule is installed before the
-    // transfer begins.
+    // The server applies the transaction, but its response is lost. The rule is installed before
+    // the transfer begins.
     let lose = |round: usize| {
         let commit = |request: &RuleRequest<'_>| match request.opcode() {
             OpCode::Multi => Verdict::LoseReply,
@@ -64,7 +64,7 @@ async fn main() -> Result<()> {
     }
     println!("{} transfers took {attempts} attempts", ACCOUNTS * EACH);
 
-    let read = bank.transaction().confirmed().run(|tx| balances(tx, root));
+    let read = bank.transaction().linearizable().run(|tx| balances(tx, root));
     let balances = read.await?.value;
     println!("balances: {balances:?}, total {}", balances.iter().sum::<i64>());
     if balances.iter().sum::<i64>() != BALANCE * ACCOUNTS as i64 {

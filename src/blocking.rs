@@ -74,10 +74,10 @@ const THREAD: &str = "zk-curator";
 /// Cheap to clone. It is [`Send`] and [`Sync`]: threads may use one session together.
 #[derive(Clone)]
 pub struct CuratorFramework {
-    shared: Arc<Shared>,
+    shared: Arc<BlockingShared>,
 }
 
-struct Shared {
+struct BlockingShared {
     zk: crate::CuratorFramework,
     runtime: Handle,
     /// Cancelled with the last handle.
@@ -99,7 +99,7 @@ impl CuratorFramework {
     pub fn connect(builder: CuratorFrameworkBuilder) -> Result<Self> {
         let refused =
             |why| Error::new(ErrorKind::ConnectionLoss, "connect", "").because(Arc::new(why));
-        let zk = Self { shared: Arc::new(Shared::new(builder.build()?).map_err(refused)?) };
+        let zk = Self { shared: Arc::new(BlockingShared::new(builder.build()?).map_err(refused)?) };
         zk.run(|zk| zk.start())?;
         Ok(zk)
     }
@@ -243,7 +243,7 @@ impl fmt::Debug for CuratorFramework {
     }
 }
 
-impl Shared {
+impl BlockingShared {
     fn new(zk: crate::CuratorFramework) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().thread_name(THREAD).build()?;
         let (handle, unused) = (runtime.handle().clone(), CancellationToken::new());
@@ -263,7 +263,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for BlockingShared {
     fn drop(&mut self) {
         self.unused.cancel();
         // Async code must not wait, and the thread of the runtime cannot wait for itself.

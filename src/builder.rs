@@ -78,8 +78,8 @@ impl CuratorFrameworkBuilder {
 
     /// Creates the chroot of the connect string, and missing nodes above it, as persistent nodes
     /// with this ACL, when the first server is reached. This uses a session of its own, which is
-    /// closed immediately. If the chroot is deleted later, the next create creates it again, at most
-    /// once a second, and waits for it, for the connection timeout at most without a deadline.
+    /// closed immediately. If the chroot is deleted later, the next create creates it again, at
+    /// most once a second, and waits for it, for the connection timeout at most without a deadline.
     /// Default: none, [`CuratorFramework::start`] fails with `NoNode` if the chroot does not exist,
     /// and so does every create while it is missing.
     pub fn create_chroot(mut self, acl: Vec<Acl>) -> Self {
@@ -209,8 +209,8 @@ impl CuratorFrameworkBuilder {
     /// `jute.maxbuffer`. Default: [`DEFAULT_MAX_FRAME`](zk_curator_client::DEFAULT_MAX_FRAME), one
     /// below 1 MiB.
     ///
-    /// A larger request fails with [`TooLarge`](ErrorKind::TooLarge) and is not sent. Servers with a
-    /// lower limit close the connection on a request over theirs. A request over 1 MiB fails with
+    /// A larger request fails with [`TooLarge`](ErrorKind::TooLarge) and is not sent. Servers with
+    /// a lower limit close the connection on a request over theirs. A request over 1 MiB fails with
     /// `TooLarge` then, and a smaller one after the second such connection.
     pub const fn max_frame(mut self, bytes: usize) -> Self {
         self.settings.session.max_frame = Some(bytes);

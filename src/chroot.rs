@@ -30,8 +30,8 @@ impl fmt::Display for MissingChroot {
 
 impl std::error::Error for MissingChroot {}
 
-/// Checks the chroot, for the caller of `start` and for the followers of background errors. If it is
-/// to be created, waits for [creates](restore) that find it missing, and creates it again.
+/// Checks the chroot, for the caller of `start` and for the followers of background errors. If it
+/// is to be created, waits for [creates](restore) that find it missing, and creates it again.
 pub(crate) async fn keep(core: Arc<Core>, chroot: String) {
     let acl = core.settings.create_chroot.as_deref();
     let kept = async {

@@ -58,7 +58,8 @@ pub enum ErrorKind {
     SessionExpired,
     /// The node of a [fenced transaction](crate::Ownership::fenced) is gone. Nothing was applied.
     OwnershipLost,
-    /// A recipe has withdrawn the transaction before it was sent, because its callers have given up.
+    /// A recipe has withdrawn the transaction before it was sent, because its callers have given
+    /// up.
     #[doc(hidden)]
     Withdrawn,
 

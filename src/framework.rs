@@ -28,7 +28,7 @@ const DROPPED: &str = "the last handle of a framework was dropped without close(
 /// Every verb returns a builder. **Nothing is sent until it is awaited.**
 #[derive(Clone)]
 pub struct CuratorFramework {
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) handle: Arc<FrameworkHandle>,
     /// The settings of this handle.
     pub(crate) options: Arc<HandleOptions>,
 }
@@ -47,11 +47,11 @@ pub(crate) struct HandleOptions {
 
 /// The state that all clones share. Its drop begins the shutdown. The background tasks hold only
 /// the core.
-pub(crate) struct Handle {
+pub(crate) struct FrameworkHandle {
     core: Arc<Core>,
 }
 
-impl Drop for Handle {
+impl Drop for FrameworkHandle {
     fn drop(&mut self) {
         let lifecycle = *self.core.lifecycle();
         match lifecycle {
@@ -66,7 +66,7 @@ impl Drop for Handle {
 impl CuratorFramework {
     pub(crate) fn new(settings: Settings, options: HandleOptions) -> Self {
         Self {
-            handle: Arc::new(Handle { core: Arc::new(Core::new(settings)) }),
+            handle: Arc::new(FrameworkHandle { core: Arc::new(Core::new(settings)) }),
             options: Arc::new(options),
         }
     }
@@ -108,9 +108,10 @@ impl CuratorFramework {
     /// limit.
     ///
     /// Until then operations fail with `ConnectionLoss` when the retry policy gives up.
-    /// [`wait_connected`](Self::wait_connected) waits, and [`health`](Self::health) returns the
-    /// present state. [`background_errors`](Self::background_errors) reports refused credentials
-    /// and a missing chroot, which [`start`](Self::start) would return.
+    /// [`wait_connected`](Self::wait_connected) waits, and
+    /// [`connection_health`](Self::connection_health) returns the present state.
+    /// [`background_errors`](Self::background_errors) reports refused credentials and a missing
+    /// chroot, which [`start`](Self::start) would return.
     ///
     /// # Errors
     /// `InvalidArgument` if it was already started, `Closed` if it was closed.

@@ -159,8 +159,8 @@ impl CuratorFramework {
     }
 
     /// Returns a handle whose operations are made only in the present session: after its end they
-    /// fail with `SessionExpired`. A handle that is bound stays bound to its session. Corresponds to
-    /// Curator's `SessionFailRetryLoop` in mode FAIL.
+    /// fail with `SessionExpired`. A handle that is bound stays bound to its session. Corresponds
+    /// to Curator's `SessionFailRetryLoop` in mode FAIL.
     ///
     /// # Errors
     /// `NotStarted` before the start, `Closed` after the close. `SessionExpired` if the handle is

@@ -15,11 +15,12 @@ pub use zk_curator_client::{ConnectString, Op};
 
 pub use tokio_util::sync::CancellationToken;
 
-pub use crate::certain::{Id, Ids, Seen, protected_name, resolve};
+pub use crate::certain::{Id, Ids, ResolvedOutcome, protected_name, resolve};
 pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle, Series};
 pub use crate::core::{RACE_ROUNDS, is_conflict};
 pub use crate::metrics_table;
 pub use crate::setbacks::Setbacks;
+pub use crate::watch::stream::until_error;
 
 use crate::error::{Error, ErrorKind};
 use crate::framework::CuratorFramework;
@@ -34,8 +35,9 @@ pub fn described(zk: &CuratorFramework, op: &TransactionOp) -> (Op, bool) {
     op.described(zk)
 }
 
-/// Withdraws the transaction if the token is cancelled before it is sent: it fails with `Withdrawn`,
-/// and nothing was applied. A transaction that was sent, or may have been, is not affected.
+/// Withdraws the transaction if the token is cancelled before it is sent: it fails with
+/// `Withdrawn`, and nothing was applied. A transaction that was sent, or may have been, is not
+/// affected.
 ///
 /// It is for a transaction on behalf of several callers, of which one may lose interest while the
 /// transaction waits for a connection. A single caller just drops the future.

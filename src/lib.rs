@@ -104,11 +104,8 @@ pub use framework::CuratorFramework;
 pub use namespace::NamespaceError;
 pub use outage::Recoverable;
 pub use owned_node::{OwnedNode, Ownership};
-pub use state::{ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus, Health};
+pub use state::{ConnectionHealth, ConnectionState, ConnectionStateErrorPolicy, ConnectionStatus};
 pub use task::{TaskError, TaskHandle};
-/// Notifies several futures of an end: see [`Ownership::session_lost`].
-pub use tokio_util::sync::CancellationToken;
-
 pub use zk_curator_client::{
     Acl, ClientInfo, CreateMode, Created, Credentials, CredentialsProvider, ErrorCode, EventType,
     OpResult, Permissions, PersistentEvent, SessionCredentials, SessionId, SessionInfo, Stat,

@@ -58,8 +58,8 @@ impl CuratorFramework {
     /// `ReadOnly` until there is one to a server that accepts writes.
     ///
     /// # Errors
-    /// The error itself, if its reason is not [transient](Error::is_transient), or if this handle is
-    /// [bound to a session](Self::bound_to_session) that is over. `Closed` if the framework is
+    /// The error itself, if its reason is not [transient](Error::is_transient), or if this handle
+    /// is [bound to a session](Self::bound_to_session) that is over. `Closed` if the framework is
     /// closed.
     ///
     /// # Cancel safety
@@ -83,10 +83,10 @@ impl CuratorFramework {
         }
     }
 
-    /// Calls an operation again and again, until it succeeds or fails with another error than one of
-    /// an outage. In between it [waits for recovery](Self::wait_for_recovery). It logs the reason of
-    /// the first failure as a warning, and the length of the outage when the operation has
-    /// succeeded.
+    /// Calls an operation again and again, until it succeeds or fails with another error than one
+    /// of an outage. In between it [waits for recovery](Self::wait_for_recovery). It logs the
+    /// reason of the first failure as a warning, and the length of the outage when the operation
+    /// has succeeded.
     ///
     /// An attempt that has failed may have been applied: the operation must be repeatable, as the
     /// acquire of a lock and all idempotent operations are.

@@ -7,7 +7,8 @@ use zk_curator_client::internal::sleep;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, EventType, SessionId, Version};
 
 use crate::core::{
-    Call, Cleanup, Deletion, FencingToken, PendingCleanup, Registration, Session, delete_created_by,
+    Call, Cleanup, FencingToken, OwedDeletion, PendingCleanup, ResourceRegistration, Session,
+    delete_created_by,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -47,7 +48,7 @@ pub struct OwnedNode {
     /// `true` if other clients create nodes of the same name.
     shared_name: bool,
     armed: bool,
-    registration: Registration,
+    registration: ResourceRegistration,
 }
 
 impl OwnedNode {
@@ -169,8 +170,8 @@ impl OwnedNode {
         // From here on this future is responsible for the deletion.
         let pending = PendingCleanup::new(&core, &self.server_path, !self.ephemeral);
         let session = Arc::clone(&self.ownership.session);
-        let deletion = Deletion::of(session, self.server_path.clone(), self.ephemeral);
-        let cleanup = Cleanup::Delete(Deletion { czxid: self.shared_czxid(), ..deletion });
+        let deletion = OwedDeletion::of(session, self.server_path.clone(), self.ephemeral);
+        let cleanup = Cleanup::Delete(OwedDeletion { czxid: self.shared_czxid(), ..deletion });
         pending
             .change(|owed| *owed = Some(cleanup))
             .map_err(|closed| core.error(OP, self.path(), closed))?;
@@ -245,7 +246,8 @@ impl Drop for OwnedNode {
         let path = std::mem::take(&mut self.server_path);
         let czxid = self.shared_czxid();
         let first = czxid.is_none().then(|| session.raw.delete(&path, Version::Any));
-        let deletion = Deletion { first, czxid, ..Deletion::of(session, path, self.ephemeral) };
+        let deletion =
+            OwedDeletion { first, czxid, ..OwedDeletion::of(session, path, self.ephemeral) };
         self.ownership.zk.core().owe(Cleanup::Delete(deletion));
     }
 }
@@ -368,8 +370,8 @@ impl Ownership {
         self.session.raw.valid_until()
     }
 
-    /// Asks the server if the node still exists, and watches it. [`is_over`](Self::is_over) rests on
-    /// what this client was told; this is for the next step of one that has not asked for long.
+    /// Asks the server if the node still exists, and watches it. [`is_over`](Self::is_over) rests
+    /// on what this client was told; this is for the next step of one that has not asked for long.
     ///
     /// The answer is as old as the server's state, as that of every read.
     ///

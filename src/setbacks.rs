@@ -8,8 +8,9 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The failures of a background task that repair themselves at best when somebody repairs something,
-/// such as `NoAuth`. It tries again and again, ever more slowly, and reports each reason once.
+/// The failures of a background task that repair themselves at best when somebody repairs
+/// something, such as `NoAuth`. It tries again and again, ever more slowly, and reports each reason
+/// once.
 #[derive(Debug, Default)]
 pub struct Setbacks {
     reasons: Vec<ErrorKind>,

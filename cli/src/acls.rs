@@ -3,7 +3,7 @@
 
 use zk_curator::{Acl, Permissions};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 const LETTERS: [(char, Permissions); 5] = [
     ('c', Permissions::CREATE),
@@ -14,7 +14,7 @@ const LETTERS: [(char, Permissions); 5] = [
 ];
 
 /// Parses a list. Names of common lists are understood: `open`, `read` and `creator`.
-pub(crate) fn parse(text: &str) -> Result<Vec<Acl>, Failure> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Acl>, CommandFailure> {
     match text {
         "open" => Ok(Acl::open_unsafe()),
         "read" => Ok(Acl::read_unsafe()),
@@ -39,9 +39,9 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// Parses an entry. Its id may contain colons, as IPv6 addresses and digests do.
-fn entry(text: &str) -> Result<Acl, Failure> {
+fn entry(text: &str) -> Result<Acl, CommandFailure> {
     let invalid = || {
-        Failure::usage(format!("not an ACL: {text}")).hint(
+        CommandFailure::usage(format!("not an ACL: {text}")).hint(
             "write SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, or open, read, creator; \
                  a comma in an id is \\,",
         )

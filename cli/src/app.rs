@@ -17,10 +17,10 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_client::Connector;
 
 use crate::args::Global;
-use crate::context::{self, Config, Context, SecretRef};
-use crate::exit::{Exit, Failure};
+use crate::context::{self, ContextFile, NamedContext, SecretRef};
+use crate::exit::{CommandFailure, Exit};
 #[cfg(any(feature = "shell", feature = "tui"))]
-use crate::output::Answer;
+use crate::output::CommandOutput;
 use crate::output::Out;
 use crate::path;
 #[cfg(feature = "tls")]
@@ -38,7 +38,7 @@ pub(crate) trait Grammar: fmt::Debug + Sync {
         &self,
         app: &'a App,
         matches: &ArgMatches,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, Failure>> + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<CommandOutput, CommandFailure>> + 'a>>;
 }
 
 /// The environment of a command.
@@ -47,7 +47,7 @@ pub(crate) struct App {
     global: Global,
     /// The configuration file; `None` if there is no place for one.
     config: Option<PathBuf>,
-    target: Arc<Target>,
+    target: Arc<ServerTarget>,
     out: Out,
     zk: Arc<OnceCell<CuratorFramework>>,
     grammar: &'static dyn Grammar,
@@ -57,32 +57,35 @@ pub(crate) struct App {
 
 /// The servers, and the rules of the context.
 #[derive(Debug)]
-struct Target {
+struct ServerTarget {
     servers: String,
     /// The name of the context, if there is one.
     context: Option<String>,
     /// `false` if only the rules of the context apply, because other servers were named.
     is_used: bool,
-    settings: Context,
+    settings: NamedContext,
 }
 
 impl App {
     /// Reads the configuration. Connects when a command needs it.
-    pub(crate) fn new(global: Global, grammar: &'static dyn Grammar) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        global: Global,
+        grammar: &'static dyn Grammar,
+    ) -> Result<Self, CommandFailure> {
         let config = context::config_path(&global);
-        let contexts = config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+        let contexts = config.as_deref().map(ContextFile::read).transpose()?.unwrap_or_default();
         let selected = contexts.select(&global)?;
         let (name, mut settings) =
             selected.map_or_else(Default::default, |(name, context)| (Some(name), context));
         let is_used = global.context.is_some() || global.servers.is_none();
         if !is_used {
             // The identities of the current context are not for other servers; its rules are.
-            let Context { read_only, confirm, .. } = settings;
-            settings = Context { read_only, confirm, ..Context::default() };
+            let NamedContext { read_only, confirm, .. } = settings;
+            settings = NamedContext { read_only, confirm, ..NamedContext::default() };
         }
         let servers = global.servers.clone().or_else(|| settings.servers.clone());
         let servers = servers.unwrap_or_else(|| "localhost:2181".to_owned());
-        let target = Arc::new(Target { servers, context: name, is_used, settings });
+        let target = Arc::new(ServerTarget { servers, context: name, is_used, settings });
         let out = Out::new(&global);
         Ok(Self { global, config, target, out, zk: Arc::default(), grammar, asks: true })
     }
@@ -136,7 +139,7 @@ impl App {
     }
 
     /// Returns an environment for another context, without the options that are about servers.
-    pub(crate) fn of_context(&self, context: &str) -> Result<Self, Failure> {
+    pub(crate) fn of_context(&self, context: &str) -> Result<Self, CommandFailure> {
         let global = Global {
             context: Some(context.to_owned()),
             config: self.config.clone(),
@@ -186,21 +189,21 @@ impl App {
     }
 
     /// Returns the connection, for reads.
-    pub(crate) async fn zk(&self) -> Result<&CuratorFramework, Failure> {
+    pub(crate) async fn zk(&self) -> Result<&CuratorFramework, CommandFailure> {
         self.zk.get_or_try_init(|| self.connect()).await
     }
 
     /// Returns the connection, for a change: refused in a context that is read-only, and confirmed
     /// where the context requires it.
-    pub(crate) async fn zk_to_change(&self) -> Result<&CuratorFramework, Failure> {
+    pub(crate) async fn zk_to_change(&self) -> Result<&CuratorFramework, CommandFailure> {
         self.allow_change().await?;
         self.zk().await
     }
 
     /// Checks that changes are allowed here.
-    async fn allow_change(&self) -> Result<(), Failure> {
+    async fn allow_change(&self) -> Result<(), CommandFailure> {
         if self.is_read_only() {
-            return Err(Failure::new(Exit::NO_PERMISSION, "read-only: nothing was changed")
+            return Err(CommandFailure::new(Exit::NO_PERMISSION, "read-only: nothing was changed")
                 .hint("--read-only, ZKC_READ_ONLY or the context forbids changes"));
         }
         let Some(name) = self.context().filter(|_| self.target.settings.confirm) else {
@@ -213,28 +216,30 @@ impl App {
                 stdin::line().await?
             }
             None => {
-                return Err(Failure::usage(format!("the context {name} asks for confirmation"))
-                    .hint(format!("pass --confirm {name}")));
+                return Err(CommandFailure::usage(format!(
+                    "the context {name} asks for confirmation"
+                ))
+                .hint(format!("pass --confirm {name}")));
             }
         };
         if given == name {
             return Ok(());
         }
-        Err(Failure::usage(format!("not confirmed: the context is {name}")))
+        Err(CommandFailure::usage(format!("not confirmed: the context is {name}")))
     }
 
     /// Asks a question of yes or no. Without a terminal, only `--yes` is yes.
-    pub(crate) async fn agree(&self, question: &str) -> Result<(), Failure> {
+    pub(crate) async fn agree(&self, question: &str) -> Result<(), CommandFailure> {
         if self.global.yes {
             return Ok(());
         }
         if !self.can_ask() {
-            return Err(Failure::usage(format!("not done: {question}")).hint("pass --yes"));
+            return Err(CommandFailure::usage(format!("not done: {question}")).hint("pass --yes"));
         }
         self.out.warn(format!("{question} [y/N]"));
         match stdin::line().await?.to_lowercase().as_str() {
             "y" | "yes" => Ok(()),
-            _ => Err(Failure::usage("not done")),
+            _ => Err(CommandFailure::usage("not done")),
         }
     }
 
@@ -243,7 +248,7 @@ impl App {
         &self,
         question: &str,
         letters: &str,
-    ) -> Result<Option<char>, Failure> {
+    ) -> Result<Option<char>, CommandFailure> {
         loop {
             self.out.warn(question);
             let Some(line) = stdin::line_or_end().await? else { return Ok(None) };
@@ -256,7 +261,7 @@ impl App {
     }
 
     /// Returns a framework with the options of the command line, which is not started yet.
-    pub(crate) fn framework(&self) -> Result<CuratorFramework, Failure> {
+    pub(crate) fn framework(&self) -> Result<CuratorFramework, CommandFailure> {
         let (global, settings) = (&self.global, &self.target.settings);
         settings.check_features()?;
         let mut builder = CuratorFramework::builder()
@@ -296,7 +301,7 @@ impl App {
     }
 
     /// Returns the means for encrypted connections, if the command line or the context has them.
-    pub(crate) fn secure_connector(&self) -> Result<Option<Arc<dyn Connector>>, Failure> {
+    pub(crate) fn secure_connector(&self) -> Result<Option<Arc<dyn Connector>>, CommandFailure> {
         #[cfg(feature = "tls")]
         let connector = tls(&self.global, &self.target.settings)?;
         #[cfg(not(feature = "tls"))]
@@ -304,14 +309,14 @@ impl App {
         Ok(connector.map(|connector| Arc::new(connector) as Arc<dyn Connector>))
     }
 
-    async fn connect(&self) -> Result<CuratorFramework, Failure> {
+    async fn connect(&self) -> Result<CuratorFramework, CommandFailure> {
         let zk = self.framework()?;
         if let Err(error) = zk.start().await {
             let failure = match error.kind() {
                 ErrorKind::ConnectionLoss => {
                     let within = humantime::format_duration(self.global.timeout);
                     let text = format!("no connection: {} within {within}", self.servers());
-                    Failure::new(Exit::NO_CONNECTION, text)
+                    CommandFailure::new(Exit::NO_CONNECTION, text)
                 }
                 _ => error.into(),
             };
@@ -331,7 +336,7 @@ impl App {
     }
 
     /// Adds what the servers know about a failure: the deepest ancestor of a missing node.
-    pub(crate) async fn explain(&self, failure: Failure) -> Failure {
+    pub(crate) async fn explain(&self, failure: CommandFailure) -> CommandFailure {
         let (Some(missing), Some(zk)) = (failure.missing(), self.zk.get()) else { return failure };
         let ancestors = path::ancestors(missing);
         let answers = zk.children_of_each(ancestors.iter().map(String::as_str)).await;
@@ -343,7 +348,7 @@ impl App {
     }
 
     /// Ends the session, if there is one.
-    pub(crate) async fn close(&self) -> Result<(), Failure> {
+    pub(crate) async fn close(&self) -> Result<(), CommandFailure> {
         let Some(zk) = self.zk.get() else { return Ok(()) };
         match zk.close().await {
             Err(error) if error.kind() == ErrorKind::LeftBehind => Err(error.into()),
@@ -356,7 +361,7 @@ impl App {
 /// Returns the settings of Kerberos, if the command line or the context asks for it. Another
 /// mechanism on the command line comes before that of the context.
 #[cfg(feature = "kerberos")]
-fn kerberos(global: &Global, settings: &Context) -> Option<zk_curator::kerberos::Kerberos> {
+fn kerberos(global: &Global, settings: &NamedContext) -> Option<zk_curator::kerberos::Kerberos> {
     #[cfg(feature = "sasl")]
     let is_other = global.sasl.is_some();
     #[cfg(not(feature = "sasl"))]
@@ -377,8 +382,8 @@ fn kerberos(global: &Global, settings: &Context) -> Option<zk_curator::kerberos:
 #[cfg(feature = "tls")]
 fn tls(
     global: &Global,
-    settings: &Context,
-) -> Result<Option<zk_curator::tls::TlsConnector>, Failure> {
+    settings: &NamedContext,
+) -> Result<Option<zk_curator::tls::TlsConnector>, CommandFailure> {
     let Some(ca) = global.tls_ca.as_ref().or(settings.tls_ca.as_ref()) else { return Ok(None) };
     let mut builder = zk_curator::tls::TlsConnector::builder().ca_file(ca);
     let certificate = global.tls_cert.as_ref().or(settings.tls_cert.as_ref());
@@ -387,5 +392,5 @@ fn tls(
         private::check(key)?;
         builder = builder.client_certificate_file(certificate, key);
     }
-    builder.build().map(Some).map_err(|error| Failure::usage(format!("TLS: {error}")))
+    builder.build().map(Some).map_err(|error| CommandFailure::usage(format!("TLS: {error}")))
 }

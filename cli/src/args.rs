@@ -58,7 +58,7 @@ pub(crate) struct Global {
     pub(crate) config: Option<PathBuf>,
     /// Format of the output
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(crate) output: Format,
+    pub(crate) output: OutputFormat,
     /// Time limit of each operation, with its retries
     #[arg(long, global = true, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
@@ -148,7 +148,7 @@ pub(crate) fn of_another_session(matches: &clap::ArgMatches) -> Option<String> {
 
 /// A format of the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     /// Text for people
     #[default]
     Table,

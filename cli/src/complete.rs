@@ -17,14 +17,14 @@ pub(crate) const VARIABLE: &str = "COMPLETE";
 pub(crate) const WITHIN: Duration = Duration::from_millis(500);
 
 /// Returns the names of the children of a node.
-pub(crate) type Children = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+pub(crate) type ChildLister = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 
 /// Adds the completion of paths to a command tree.
-pub(crate) fn with_paths(command: Command, children: &Children) -> Command {
+pub(crate) fn with_paths(command: Command, children: &ChildLister) -> Command {
     path::map_arguments(command, &|arg| arg.add(completer(Arc::clone(children))))
 }
 
-fn completer(children: Children) -> ArgValueCompleter {
+fn completer(children: ChildLister) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| -> Vec<CompletionCandidate> {
         let current = current.to_string_lossy();
         let (parent, start) = match current.rsplit_once('/') {
@@ -41,7 +41,7 @@ fn completer(children: Children) -> ArgValueCompleter {
 /// Answers a shell that asks for completions, and then does not return.
 pub(crate) fn answer_shell(grammar: &'static dyn Grammar) {
     if std::env::var_os(VARIABLE).is_some() {
-        let children: Children = Arc::new(|parent| children_of_environment(grammar, parent));
+        let children: ChildLister = Arc::new(|parent| children_of_environment(grammar, parent));
         let tree = || with_paths(grammar.command(), &children);
         clap_complete::CompleteEnv::with_factory(tree).complete();
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn completions(line: &[&str]) -> Vec<String> {
-        let children: Children = Arc::new(|parent| match parent {
+        let children: ChildLister = Arc::new(|parent| match parent {
             "/" => vec!["locks".to_owned(), "queues".to_owned()],
             "/locks" => vec!["a".to_owned(), "b".to_owned()],
             _ => Vec::new(),

@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::private;
 
 /// The configuration file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub(crate) struct ContextFile {
     /// The context that is used unless the command line names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
     #[serde(default)]
-    pub(crate) contexts: BTreeMap<String, Context>,
+    pub(crate) contexts: BTreeMap<String, NamedContext>,
 }
 
 /// A context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Context {
+pub(crate) struct NamedContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) servers: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,44 +59,47 @@ pub(crate) struct Context {
     pub(crate) confirm: bool,
 }
 
-impl Context {
+impl NamedContext {
     /// Refuses settings that this program was built without: a connection must not be less secure
     /// than its context says.
-    pub(crate) fn check_features(&self) -> Result<(), Failure> {
+    pub(crate) fn check_features(&self) -> Result<(), CommandFailure> {
         let unknown = [
             ("sasl", self.sasl.is_some() && cfg!(not(feature = "sasl"))),
             ("kerberos", self.kerberos && cfg!(not(feature = "kerberos"))),
             ("tls_ca", self.tls_ca.is_some() && cfg!(not(feature = "tls"))),
         ];
         match unknown.iter().find(|(_, is_unknown)| *is_unknown) {
-            Some((key, _)) => {
-                Err(Failure::usage(format!("the context has {key}: this zkc was built without it")))
-            }
+            Some((key, _)) => Err(CommandFailure::usage(format!(
+                "the context has {key}: this zkc was built without it"
+            ))),
             None => Ok(()),
         }
     }
 }
 
-impl Config {
+impl ContextFile {
     /// Reads the file; a missing one is an empty configuration.
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Self, CommandFailure> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }
-            Err(error) => return Err(Failure::usage(format!("{}: {error}", path.display()))),
+            Err(error) => {
+                return Err(CommandFailure::usage(format!("{}: {error}", path.display())));
+            }
         };
         let invalid = |error: toml::de::Error| {
-            Failure::usage(format!("{}: {}", path.display(), error.message()))
+            CommandFailure::usage(format!("{}: {}", path.display(), error.message()))
         };
         toml::from_str(&text).map_err(invalid)
     }
 
     /// Writes the file, readable by its owner only, in one step.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let failed =
-            |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+    pub(crate) fn write(&self, path: &Path) -> Result<(), CommandFailure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            CommandFailure::usage(format!("{}: {error}", path.display()))
+        };
         let text = toml::to_string_pretty(self).map_err(|error| failed(&error))?;
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
@@ -114,10 +117,13 @@ impl Config {
     }
 
     /// Returns the context that these options name, with its name.
-    pub(crate) fn select(&self, global: &Global) -> Result<Option<(String, Context)>, Failure> {
+    pub(crate) fn select(
+        &self,
+        global: &Global,
+    ) -> Result<Option<(String, NamedContext)>, CommandFailure> {
         let Some(name) = global.context.as_ref().or(self.current.as_ref()) else { return Ok(None) };
         let context = self.contexts.get(name).cloned().ok_or_else(|| {
-            Failure::usage(format!("no context {name}")).hint("`zkc ctx` lists them")
+            CommandFailure::usage(format!("no context {name}")).hint("`zkc ctx` lists them")
         })?;
         Ok(Some((name.clone(), context)))
     }
@@ -143,42 +149,47 @@ pub(crate) fn config_path(global: &Global) -> Option<PathBuf> {
 pub(crate) struct SecretRef {
     /// The scheme, or the user.
     pub(crate) name: String,
-    source: Source,
+    source: SettingSource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Source {
+enum SettingSource {
     File(PathBuf),
     Variable(String),
 }
 
 impl SecretRef {
     /// Parses a reference. The failure does not contain the text, which may be a secret.
-    pub(crate) fn parse(option: &str, text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(option: &str, text: &str) -> Result<Self, CommandFailure> {
         let literal = || {
-            Failure::usage(format!("{option}: a secret on the command line is visible to others"))
-                .hint(format!("write {option} NAME:@FILE or {option} NAME:env:VARIABLE"))
+            CommandFailure::usage(format!(
+                "{option}: a secret on the command line is visible to others"
+            ))
+            .hint(format!("write {option} NAME:@FILE or {option} NAME:env:VARIABLE"))
         };
         let (name, source) = text.split_once(':').ok_or_else(literal)?;
         let source = match (source.strip_prefix('@'), source.strip_prefix("env:")) {
-            (Some(file), _) if !file.is_empty() => Source::File(file.into()),
-            (_, Some(variable)) if !variable.is_empty() => Source::Variable(variable.to_owned()),
+            (Some(file), _) if !file.is_empty() => SettingSource::File(file.into()),
+            (_, Some(variable)) if !variable.is_empty() => {
+                SettingSource::Variable(variable.to_owned())
+            }
             _ => return Err(literal()),
         };
         Ok(Self { name: name.to_owned(), source })
     }
 
     /// Reads the secret. A file may end with a newline, which is no part of it.
-    pub(crate) fn read(&self) -> Result<String, Failure> {
+    pub(crate) fn read(&self) -> Result<String, CommandFailure> {
         match &self.source {
-            Source::File(path) => {
+            SettingSource::File(path) => {
                 private::check(path)?;
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    CommandFailure::usage(format!("{}: {error}", path.display()))
+                })?;
                 Ok(text.trim_end_matches(['\r', '\n']).to_owned())
             }
-            Source::Variable(variable) => std::env::var(variable)
-                .map_err(|_| Failure::usage(format!("the variable {variable} is not set"))),
+            SettingSource::Variable(variable) => std::env::var(variable)
+                .map_err(|_| CommandFailure::usage(format!("the variable {variable} is not set"))),
         }
     }
 }
@@ -191,9 +202,9 @@ mod tests {
     fn secrets_are_references() {
         let parse = |text| SecretRef::parse("--auth", text);
         let file = parse("digest:@/etc/zk").expect("a file");
-        assert_eq!(file.source, Source::File("/etc/zk".into()));
+        assert_eq!(file.source, SettingSource::File("/etc/zk".into()));
         let variable = parse("digest:env:ZK_AUTH").expect("a variable");
-        assert_eq!(variable.source, Source::Variable("ZK_AUTH".into()));
+        assert_eq!(variable.source, SettingSource::Variable("ZK_AUTH".into()));
         for literal in ["digest:ann:hunter2", "hunter2", "digest:@", "digest:env:"] {
             let failure = parse(literal).expect_err(literal).to_string();
             assert!(!failure.contains("hunter2"), "{failure}");
@@ -202,9 +213,9 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused() {
-        assert!(toml::from_str::<Config>("[contexts.a]\nserver = 'x'").is_err());
+        assert!(toml::from_str::<ContextFile>("[contexts.a]\nserver = 'x'").is_err());
         let config = "current = 'a'\n[contexts.a]\nservers = 'x:1'\nread_only = true";
-        let config: Config = toml::from_str(config).expect("valid");
+        let config: ContextFile = toml::from_str(config).expect("valid");
         assert!(config.contexts["a"].read_only);
     }
 }

@@ -4,17 +4,17 @@ use zk_curator::{Acl, CuratorFramework, ErrorKind, Permissions, SessionId};
 use zk_curator_recipes::inspect::{Finding, RecipeKind};
 
 use crate::acls;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::path;
-use crate::who::Facts;
+use crate::who::SessionFacts;
 
 /// Returns the obstacles to the deletion of a node that belongs to no recipe, a line each.
 pub(crate) async fn explain(
     zk: &CuratorFramework,
     node: &str,
     finding: &Finding,
-    facts: &Facts,
-) -> Result<Vec<String>, Failure> {
+    facts: &SessionFacts,
+) -> Result<Vec<String>, CommandFailure> {
     if finding.kind != RecipeKind::Unknown || finding.path != node || node == "/" {
         return Ok(Vec::new());
     }
@@ -42,7 +42,7 @@ pub(crate) fn children(number: i32) -> Option<String> {
 pub(crate) async fn permission(
     zk: &CuratorFramework,
     node: &str,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, CommandFailure> {
     let (parent, _) = path::split(node);
     let acl = match zk.get_acl(parent).await {
         Ok(acl) => acl,

@@ -59,7 +59,7 @@ impl From<Exit> for ExitCode {
 
 /// A failed command: one line for people, with an optional hint, and the exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     exit: Exit,
     message: String,
     hint: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) struct Failure {
     missing: Option<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), hint: None, missing: None }
     }
@@ -106,14 +106,14 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         let (exit, kind) = classify(&error);
         let path = error.path();
@@ -164,7 +164,7 @@ fn classify(error: &Error) -> (Exit, &'static str) {
 /// Converts the errors of recipes: their own ones have a text of their own.
 macro_rules! of_recipes {
     ($($error:path),*) => {$(
-        impl From<$error> for Failure {
+        impl From<$error> for CommandFailure {
             fn from(error: $error) -> Self {
                 use $error as Of;
                 match error {
@@ -189,7 +189,7 @@ of_recipes!(
     leader::Error
 );
 
-impl From<RegistrationError> for Failure {
+impl From<RegistrationError> for CommandFailure {
     fn from(error: RegistrationError) -> Self {
         match error {
             RegistrationError::Framework(error) => error.into(),
@@ -201,7 +201,7 @@ impl From<RegistrationError> for Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         Self::usage(format!("failed: {error}"))
     }

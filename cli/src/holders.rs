@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zk_curator::{CuratorFramework, Stat};
 use zk_curator_recipes::inspect::{self, Contender, Library, RecipeKind};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// The recipes whose clients are asked to let go.
 pub(crate) const LOCKS: &[RecipeKind] =
@@ -46,7 +46,7 @@ pub(crate) async fn contenders(
     zk: &CuratorFramework,
     path: &str,
     kinds: &[RecipeKind],
-) -> Result<Vec<Holder>, Failure> {
+) -> Result<Vec<Holder>, CommandFailure> {
     let finding = inspect::inspect(zk, path).await?;
     if !kinds.contains(&finding.kind) {
         return Ok(Vec::new());

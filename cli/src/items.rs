@@ -8,8 +8,8 @@ use zk_curator::{CuratorFramework, Error};
 use zk_curator_recipes::inspect::{self, RecipeKind, Role, recognise};
 
 use crate::output::time;
-use crate::unreadable::Unreadable;
-use crate::walk::{self, Listed};
+use crate::unreadable::UnreadableNodes;
+use crate::walk::{self, ListedNode};
 use crate::{node, path};
 
 /// The directories of queues whose items are not the children of one node.
@@ -26,18 +26,18 @@ const LEVELS: usize = 2;
 
 /// The items of a queue.
 #[derive(Debug)]
-pub(crate) struct Items {
+pub(crate) struct QueuedItems {
     /// Their paths, in the order in which consumers take them.
     pub(crate) paths: Vec<String>,
     /// The number of nodes that are no items.
     pub(crate) others: usize,
-    pub(crate) unreadable: Unreadable,
+    pub(crate) unreadable: UnreadableNodes,
     kind: RecipeKind,
     /// Claimed items of kazoo.
     taken: BTreeSet<String>,
 }
 
-impl Items {
+impl QueuedItems {
     /// Lists the items at a path. Below a node that is no queue, all children are items, in the
     /// order of their names.
     pub(crate) async fn list(zk: &CuratorFramework, path: &str) -> Result<Self, Error> {
@@ -130,7 +130,7 @@ fn is_directory(path: &str) -> bool {
 
 /// Returns the nodes by their names alone. The claims of kazoo are left out, so that claimed items
 /// have their places among the others.
-fn tree(listed: &[Listed], root: &str) -> inspect::Node {
+fn tree(listed: &[ListedNode], root: &str) -> inspect::Node {
     let taken = path::join(root, TAKEN);
     let others = listed.iter().filter(|node| node.path != taken);
     let children = others.map(|node| (node.path.as_str(), node.children.as_slice())).collect();

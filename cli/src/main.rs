@@ -1,7 +1,7 @@
 //! `zkc`: ZooKeeper on the command line.
 //!
 //! A command is a file in `commands`: it parses its arguments, calls the library, and returns an
-//! [`Answer`], which `output` prints in the requested format. `app` connects, and
+//! [`CommandOutput`], which `output` prints in the requested format. `app` connects, and
 //! refuses writes where they are not allowed; `exit` has the exit codes. `supervise` runs a command
 //! under a lock.
 
@@ -48,9 +48,9 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use crate::app::{App, Grammar};
 use crate::args::Global;
 use crate::commands::Command;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 #[cfg(any(feature = "shell", feature = "tui"))]
-use crate::output::Answer;
+use crate::output::CommandOutput;
 
 /// ZooKeeper on the command line.
 #[derive(Debug, Parser)]
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map_err(Failure::from).and_then(|runtime| {
+    let outcome = runtime.map_err(CommandFailure::from).and_then(|runtime| {
         let outcome = runtime.block_on(run(cli));
         // A thread that waits for input of a terminal ends with the process.
         runtime.shutdown_background();
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(cli: Cli) -> Result<Exit, Failure> {
+async fn run(cli: Cli) -> Result<Exit, CommandFailure> {
     let app = App::new(cli.global, &WholeTree)?;
     let outcome = match cli.command.run(&app).await {
         Err(failure) => Err(app.explain(failure).await),
@@ -123,10 +123,10 @@ impl Grammar for WholeTree {
         &self,
         app: &'a App,
         matches: &ArgMatches,
-    ) -> Pin<Box<dyn Future<Output = Result<Answer, Failure>> + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<CommandOutput, CommandFailure>> + 'a>> {
         let cli = Cli::from_arg_matches(matches);
         Box::pin(async move {
-            let cli = cli.map_err(|error| Failure::usage(error.to_string()))?;
+            let cli = cli.map_err(|error| CommandFailure::usage(error.to_string()))?;
             cli.command.run(app).await
         })
     }

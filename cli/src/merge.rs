@@ -12,7 +12,7 @@ const THEIRS: &str = ">>>>>>> theirs";
 
 /// A part of a merged text, in lines with their ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum MergePart<'a> {
     /// The same on both sides, or changed on one side only.
     Merged(Vec<&'a str>),
     /// Changed on both sides.
@@ -20,7 +20,7 @@ pub(crate) enum Part<'a> {
 }
 
 /// Merges the changes of `mine` and `theirs`, which both began with `base`.
-pub(crate) fn merge<'a>(base: &'a str, mine: &'a str, theirs: &'a str) -> Vec<Part<'a>> {
+pub(crate) fn merge<'a>(base: &'a str, mine: &'a str, theirs: &'a str) -> Vec<MergePart<'a>> {
     let lines = |text: &'a str| text.split_inclusive('\n').collect::<Vec<_>>();
     let (base, mine, theirs) = (lines(base), lines(mine), lines(theirs));
     let (in_mine, in_theirs) = (common(&base, &mine), common(&base, &theirs));
@@ -43,22 +43,22 @@ pub(crate) fn merge<'a>(base: &'a str, mine: &'a str, theirs: &'a str) -> Vec<Pa
 }
 
 /// Adds the lines between two common ones.
-fn add<'a>(parts: &mut Vec<Part<'a>>, base: &[&'a str], mine: &[&'a str], theirs: &[&'a str]) {
+fn add<'a>(parts: &mut Vec<MergePart<'a>>, base: &[&'a str], mine: &[&'a str], theirs: &[&'a str]) {
     if mine == base {
         push(parts, theirs);
     } else if theirs == base || mine == theirs {
         push(parts, mine);
     } else {
         let (mine, base, theirs) = (mine.to_vec(), base.to_vec(), theirs.to_vec());
-        parts.push(Part::Conflict { mine, base, theirs });
+        parts.push(MergePart::Conflict { mine, base, theirs });
     }
 }
 
-fn push<'a>(parts: &mut Vec<Part<'a>>, lines: &[&'a str]) {
+fn push<'a>(parts: &mut Vec<MergePart<'a>>, lines: &[&'a str]) {
     match parts.last_mut() {
         _ if lines.is_empty() => {}
-        Some(Part::Merged(merged)) => merged.extend(lines),
-        _ => parts.push(Part::Merged(lines.to_vec())),
+        Some(MergePart::Merged(merged)) => merged.extend(lines),
+        _ => parts.push(MergePart::Merged(lines.to_vec())),
     }
 }
 
@@ -106,18 +106,18 @@ fn common(a: &[&str], b: &[&str]) -> Vec<Option<usize>> {
 }
 
 /// Returns `true` if both changes fit together.
-pub(crate) fn is_clean(parts: &[Part<'_>]) -> bool {
-    !parts.iter().any(|part| matches!(part, Part::Conflict { .. }))
+pub(crate) fn is_clean(parts: &[MergePart<'_>]) -> bool {
+    !parts.iter().any(|part| matches!(part, MergePart::Conflict { .. }))
 }
 
 /// Returns the merged text, with marks where both sides have changed the same lines. `base` and
 /// `theirs` describe the versions.
-pub(crate) fn text(parts: &[Part<'_>], base: &str, theirs: &str) -> String {
+pub(crate) fn text(parts: &[MergePart<'_>], base: &str, theirs: &str) -> String {
     let mut text = String::new();
     for part in parts {
         match part {
-            Part::Merged(lines) => text.extend(lines.iter().copied()),
-            Part::Conflict { mine, base: before, theirs: after } => {
+            MergePart::Merged(lines) => text.extend(lines.iter().copied()),
+            MergePart::Conflict { mine, base: before, theirs: after } => {
                 mark(&mut text, MINE);
                 text.extend(mine.iter().copied());
                 mark(&mut text, &format!("{BASE} ({base})"));
@@ -210,12 +210,12 @@ mod tests {
             let (mut in_mine, mut in_base) = (0, 0);
             for part in &parts {
                 match part {
-                    Part::Conflict { mine, base, theirs } => {
+                    MergePart::Conflict { mine, base, theirs } => {
                         prop_assert!(mine != base && theirs != base && mine != theirs);
                         in_mine += mine.len();
                         in_base += base.len();
                     }
-                    Part::Merged(lines) => prop_assert!(!lines.is_empty()),
+                    MergePart::Merged(lines) => prop_assert!(!lines.is_empty()),
                 }
             }
             prop_assert!(in_mine <= lines(&mine) && in_base <= lines(&base));

@@ -9,14 +9,14 @@ use crate::output::{printable, time};
 
 /// The result of a look at a node.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Seen {
+pub(crate) enum NodeSnapshot {
     Missing,
     /// It exists. Servers since ZooKeeper 3.10 show its metadata only to those who may read it.
     Hidden,
     Present(Stat),
 }
 
-impl Seen {
+impl NodeSnapshot {
     /// Turns the answer of `exists` into what it tells.
     pub(crate) fn of(answer: Result<Option<Stat>, Error>) -> Result<Self, Error> {
         match answer {

@@ -3,7 +3,7 @@
 use clap::{Arg, Command};
 use zk_curator::CuratorFramework;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Returns the path in ZooKeeper's form: a missing slash at the start is added, and those at the
 /// end are removed.
@@ -117,12 +117,12 @@ pub(crate) fn system_below(zk: &CuratorFramework, root: &str) -> Option<&'static
 }
 
 /// Refuses the nodes that no command changes recursively: the root, and those of the servers.
-pub(crate) fn refuse_system(zk: &CuratorFramework, path: &str) -> Result<(), Failure> {
+pub(crate) fn refuse_system(zk: &CuratorFramework, path: &str) -> Result<(), CommandFailure> {
     if is_system(zk, path) || zk.server_path(path) == "/" {
-        return Err(Failure::usage(format!("refused: {path} belongs to the servers")));
+        return Err(CommandFailure::usage(format!("refused: {path} belongs to the servers")));
     }
     if path == "/" {
-        return Err(Failure::usage("refused: / is the root of the namespace or chroot"));
+        return Err(CommandFailure::usage("refused: / is the root of the namespace or chroot"));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// The characters of the name of a file in the name of its part. Systems limit the length of names.
 const SHOWN: usize = 40;
@@ -46,7 +46,7 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
 
 /// Refuses a file with a secret that other users may read, as ssh does: only if it belongs to this
 /// user, who can change that. A file that does not exist is not refused here.
-pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+pub(crate) fn check(path: &Path) -> Result<(), CommandFailure> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
@@ -55,8 +55,10 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         // A pipe, as of `<(…)`, has no other readers.
         if metadata.is_file() && is_ours && metadata.mode() & 0o077 != 0 {
             let (path, mode) = (path.display(), metadata.mode() & 0o777);
-            return Err(Failure::usage(format!("{path}: others may read it (mode {mode:o})"))
-                .hint(format!("chmod 600 {path}")));
+            return Err(CommandFailure::usage(format!(
+                "{path}: others may read it (mode {mode:o})"
+            ))
+            .hint(format!("chmod 600 {path}")));
         }
     }
     let _ = path;

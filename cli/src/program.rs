@@ -15,22 +15,22 @@ pub(crate) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Runs the program to its end, and returns its exit code. It is asked to end (TERM) when `stop`
-    /// resolves. If the future is dropped, the program is killed, and so are all processes that it
-    /// has started in its process group.
+    /// Runs the program to its end, and returns its exit code. It is asked to end (TERM) when
+    /// `stop` resolves. If the future is dropped, the program is killed, and so are all processes
+    /// that it has started in its process group.
     #[cfg(unix)]
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) -> io::Result<u8> {
         use nix::sys::signal::Signal;
         use tokio::io::AsyncWriteExt;
 
-        use crate::supervise::process::{Event, Group, Start};
+        use crate::supervise::process::{CommandSpec, ProcessEvent, ProcessGroup};
 
         let Self { command, environment, input } = self;
-        let start = Start { command, environment, no_stdin: true };
+        let start = CommandSpec { command, environment, no_stdin: true };
         let mut group = match input {
-            None => Group::start(&start)?,
+            None => ProcessGroup::start(&start)?,
             Some(input) => {
-                let (group, mut stdin) = Group::start_with_input(&start)?;
+                let (group, mut stdin) = ProcessGroup::start_with_input(&start)?;
                 // A program may end without reading its input.
                 drop(stdin.write_all(&input).await);
                 group
@@ -42,9 +42,9 @@ impl Program<'_> {
             tokio::select! {
                 biased;
                 event = group.next() => match event? {
-                    Event::Exited(code) => return Ok(code),
-                    Event::HungUp => group.signal(Signal::SIGHUP)?,
-                    Event::Continued | Event::InBackground => {}
+                    ProcessEvent::Exited(code) => return Ok(code),
+                    ProcessEvent::HungUp => group.signal(Signal::SIGHUP)?,
+                    ProcessEvent::Continued | ProcessEvent::InBackground => {}
                 },
                 () = &mut stop, if !is_stopped => {
                     is_stopped = true;

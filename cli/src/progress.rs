@@ -31,18 +31,18 @@ const ERASE: &str = "\r\u{1b}[2K";
 /// Shows how much of some work is done, until it is dropped. A thread of its own draws, so a slow
 /// terminal does not slow down the work.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     done: Arc<AtomicU64>,
-    _drawing: Option<Drawing>,
+    _drawing: Option<ProgressDrawing>,
 }
 
 #[derive(Debug)]
-struct Drawing {
+struct ProgressDrawing {
     stop: Option<Sender<()>>,
     stopped: Receiver<()>,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Shows the progress of this many nodes, if the total is known. Shows nothing unless stderr is
     /// a terminal and the output is for people.
     pub(crate) fn start(out: &Out, verb: &'static str, total: Option<u64>) -> Self {
@@ -57,7 +57,7 @@ impl Progress {
             draw(&stops, &counted, verb, total);
             drop(ended);
         });
-        Self { done, _drawing: Some(Drawing { stop: Some(stop), stopped }) }
+        Self { done, _drawing: Some(ProgressDrawing { stop: Some(stop), stopped }) }
     }
 
     /// Does the same as [`start`](Self::start) for a subtree, which the server counts.
@@ -81,7 +81,7 @@ impl Progress {
     }
 }
 
-impl Drop for Drawing {
+impl Drop for ProgressDrawing {
     fn drop(&mut self) {
         self.stop = None;
         // An error is the end of the thread, or of the patience.

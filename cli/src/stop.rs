@@ -43,14 +43,14 @@ pub(crate) fn requested() -> impl Future<Output = io::Result<()>> {
 
 /// A signal that asks for the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopRequest {
     /// Ctrl-C.
     Interrupt,
     Terminate,
     Hangup,
 }
 
-impl Stop {
+impl StopRequest {
     const fn number(self) -> i32 {
         match self {
             Self::Interrupt => INT,
@@ -67,28 +67,28 @@ impl Stop {
 
 /// Catches signals from its creation on, unless this process was started to ignore them.
 #[derive(Debug)]
-pub(crate) struct Stops(CaughtSignals<Stop>);
+pub(crate) struct Stops(CaughtSignals<StopRequest>);
 
 impl Stops {
     pub(crate) fn catch() -> io::Result<Self> {
-        Self::catch_some(&[Stop::Interrupt, Stop::Terminate, Stop::Hangup])
+        Self::catch_some(&[StopRequest::Interrupt, StopRequest::Terminate, StopRequest::Hangup])
     }
 
     /// Catches only these signals.
-    pub(crate) fn catch_some(wanted: &[Stop]) -> io::Result<Self> {
+    pub(crate) fn catch_some(wanted: &[StopRequest]) -> io::Result<Self> {
         CaughtSignals::catch(wanted.iter().map(|stop| (*stop, stop.number()))).map(Self)
     }
 
     /// Returns the next signal.
-    pub(crate) async fn next(&mut self) -> Stop {
+    pub(crate) async fn next(&mut self) -> StopRequest {
         self.0.next().await
     }
 }
 
 /// Ends when every [`Stops`] has the signals that came before, for example before the end of a
 /// program that this process has waited for. The system runs their handler before this call; the
-/// runtime passes them on when it looks at its sources, which it does before a task that has yielded
-/// goes on.
+/// runtime passes them on when it looks at its sources, which it does before a task that has
+/// yielded goes on.
 pub(crate) async fn told() {
     tokio::task::yield_now().await;
 }
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn each_stop_has_its_code() {
-        let stops = [Stop::Interrupt, Stop::Terminate, Stop::Hangup];
-        assert_eq!(stops.map(Stop::code), [130, 143, 129]);
+        let stops = [StopRequest::Interrupt, StopRequest::Terminate, StopRequest::Hangup];
+        assert_eq!(stops.map(StopRequest::code), [130, 143, 129]);
     }
 
     #[tokio::test]

@@ -5,19 +5,19 @@ use std::fmt;
 
 use zk_curator::ErrorKind;
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Out, printable};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, Out, printable};
 
 /// The nodes that are named on the terminal.
 const NAMED: usize = 10;
 
 /// The paths of nodes that could not be read, with the reasons.
 #[derive(Debug, Default)]
-pub(crate) struct Unreadable(BTreeMap<String, Why>);
+pub(crate) struct UnreadableNodes(BTreeMap<String, UnreadableReason>);
 
 /// The reason why a node could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum UnreadableReason {
     /// The answer of the servers. Without the permission `READ`, neither the data nor the children
     /// are known. Either may also be too large.
     Failed(ErrorKind),
@@ -25,7 +25,7 @@ pub(crate) enum Why {
     NotInBackup,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for UnreadableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(ErrorKind::NoAuth) => f.write_str("no permission"),
@@ -36,15 +36,18 @@ impl fmt::Display for Why {
     }
 }
 
-impl From<ErrorKind> for Why {
+impl From<ErrorKind> for UnreadableReason {
     fn from(kind: ErrorKind) -> Self {
         Self::Failed(kind)
     }
 }
 
-impl Unreadable {
+impl UnreadableNodes {
     /// Adds the nodes of another walk.
-    pub(crate) fn extend<W: Into<Why>>(&mut self, nodes: impl IntoIterator<Item = (String, W)>) {
+    pub(crate) fn extend<W: Into<UnreadableReason>>(
+        &mut self,
+        nodes: impl IntoIterator<Item = (String, W)>,
+    ) {
         self.0.extend(nodes.into_iter().map(|(path, why)| (path, why.into())));
     }
 
@@ -62,18 +65,18 @@ impl Unreadable {
     }
 
     /// Returns the nodes in the order of their paths, with the reasons.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Why)> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, UnreadableReason)> {
         self.0.iter().map(|(path, why)| (path.as_str(), *why))
     }
 
     /// Returns the reason why a node could not be read.
-    pub(crate) fn why(&self, path: &str) -> Option<Why> {
+    pub(crate) fn why(&self, path: &str) -> Option<UnreadableReason> {
         self.0.get(path).copied()
     }
 
     /// Names the nodes on stderr. Returns the answer, which is then partial whatever its exit code
     /// was: what it does not contain may exist.
-    pub(crate) fn complete(&self, out: &Out, answer: impl Into<Answer>) -> Answer {
+    pub(crate) fn complete(&self, out: &Out, answer: impl Into<CommandOutput>) -> CommandOutput {
         let answer = answer.into();
         if self.0.is_empty() {
             return answer;
@@ -83,11 +86,11 @@ impl Unreadable {
     }
 
     /// Returns the failure of a command that needs all nodes, if there are unreadable ones.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<CommandFailure> {
         let (path, why) = self.iter().next()?;
-        let is_forbidden = why == Why::Failed(ErrorKind::NoAuth);
+        let is_forbidden = why == UnreadableReason::Failed(ErrorKind::NoAuth);
         let exit = if is_forbidden { Exit::NO_PERMISSION } else { Exit::USAGE };
-        Some(Failure::new(exit, format!("{why}: {path}")))
+        Some(CommandFailure::new(exit, format!("{why}: {path}")))
     }
 
     /// Names the nodes on stderr, reason by reason.
@@ -102,16 +105,16 @@ impl Unreadable {
     }
 }
 
-impl IntoIterator for Unreadable {
-    type Item = (String, Why);
-    type IntoIter = std::collections::btree_map::IntoIter<String, Why>;
+impl IntoIterator for UnreadableNodes {
+    type Item = (String, UnreadableReason);
+    type IntoIter = std::collections::btree_map::IntoIter<String, UnreadableReason>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
 }
 
-impl<W: Into<Why>> FromIterator<(String, W)> for Unreadable {
+impl<W: Into<UnreadableReason>> FromIterator<(String, W)> for UnreadableNodes {
     fn from_iter<I: IntoIterator<Item = (String, W)>>(nodes: I) -> Self {
         let mut unreadable = Self::default();
         unreadable.extend(nodes);

@@ -5,7 +5,7 @@ use zk_curator::op::ReadResult;
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
 use crate::path;
-use crate::unreadable::Unreadable;
+use crate::unreadable::UnreadableNodes;
 
 /// The lists of children in one request.
 const LISTS_PER_REQUEST: usize = 1_024;
@@ -18,7 +18,7 @@ const SMALL: usize = 1 << 20;
 
 /// A node, without its data.
 #[derive(Debug, Clone)]
-pub(crate) struct Listed {
+pub(crate) struct ListedNode {
     pub(crate) path: String,
     /// The number of steps from the root of the walk.
     pub(crate) depth: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Listed {
 
 /// A node with its data.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub(crate) struct WalkNode {
     pub(crate) path: String,
     pub(crate) data: Bytes,
     pub(crate) stat: Stat,
@@ -45,7 +45,7 @@ pub(crate) async fn list(
     root: &str,
     depth: usize,
     keep: impl Fn(&str) -> bool,
-) -> Result<Vec<Listed>, Error> {
+) -> Result<Vec<ListedNode>, Error> {
     let mut found = Vec::new();
     let mut level = vec![root.to_owned()];
     for at in 0..=depth {
@@ -67,7 +67,7 @@ pub(crate) async fn list(
                     let below = children.iter().map(|name| path::join(path, name));
                     next.extend(below.filter(|path| keep(path)));
                 }
-                found.push(Listed { path: path.clone(), depth: at, children, hidden });
+                found.push(ListedNode { path: path.clone(), depth: at, children, hidden });
             }
         }
         level = next;
@@ -79,7 +79,7 @@ pub(crate) async fn list(
 }
 
 /// Returns the nodes whose children could not be listed.
-pub(crate) fn hidden<'a>(nodes: impl IntoIterator<Item = &'a Listed>) -> Unreadable {
+pub(crate) fn hidden<'a>(nodes: impl IntoIterator<Item = &'a ListedNode>) -> UnreadableNodes {
     let hidden = nodes.into_iter().filter_map(|node| Some((node.path.clone(), node.hidden?)));
     hidden.collect()
 }
@@ -89,16 +89,16 @@ pub(crate) fn hidden<'a>(nodes: impl IntoIterator<Item = &'a Listed>) -> Unreada
 pub(crate) async fn read(
     zk: &CuratorFramework,
     paths: &[String],
-    mut with: impl FnMut(Node),
-) -> Result<Unreadable, Error> {
-    let (mut unreadable, mut pace) = (Unreadable::default(), Pace::up_to(LISTS_AT_ONCE));
+    mut with: impl FnMut(WalkNode),
+) -> Result<UnreadableNodes, Error> {
+    let (mut unreadable, mut pace) = (UnreadableNodes::default(), WalkPace::up_to(LISTS_AT_ONCE));
     let mut rest = paths;
     while !rest.is_empty() {
         let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
         for (path, answer) in now.iter().zip(read_each(zk, now, &mut pace).await?) {
             match answer {
                 Ok((data, stat)) => {
-                    with(Node { path: path.clone(), data: data.unwrap_or_default(), stat });
+                    with(WalkNode { path: path.clone(), data: data.unwrap_or_default(), stat });
                 }
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Err(error) => unreadable.extend([(path.clone(), error.kind())]),
@@ -111,12 +111,12 @@ pub(crate) async fn read(
 
 /// The number of nodes to read at a time, by the sizes of those that were read.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct WalkPace {
     nodes: usize,
     most: usize,
 }
 
-impl Pace {
+impl WalkPace {
     pub(crate) const fn up_to(most: usize) -> Self {
         Self { nodes: FIRST_READS, most }
     }
@@ -135,14 +135,14 @@ impl Pace {
 
 /// The answer of a node: its data, or `None` for null data, and its stat. The error is `NoNode` if
 /// it was deleted; otherwise it cannot be read.
-pub(crate) type Answer = Result<(Option<Bytes>, Stat), Error>;
+pub(crate) type WalkReply = Result<(Option<Bytes>, Stat), Error>;
 
 /// Reads the data of these nodes in one round trip, and adapts the pace.
 pub(crate) async fn read_each(
     zk: &CuratorFramework,
     paths: &[String],
-    pace: &mut Pace,
-) -> Result<Vec<Answer>, Error> {
+    pace: &mut WalkPace,
+) -> Result<Vec<WalkReply>, Error> {
     let mut reads = zk.multi_read().undecompressed().per_request(LISTS_PER_REQUEST);
     for path in paths {
         reads = reads.get_data(path);

@@ -10,9 +10,9 @@ use zk_curator_recipes::inspect::{
 
 use crate::app::App;
 use crate::ensemble::flw::Word;
-use crate::ensemble::probe::Options;
+use crate::ensemble::probe::ProbeOptions;
 use crate::ensemble::{self, sessions};
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::holders::parse_token;
 use crate::output::{data, printable, time};
 use crate::{node, path};
@@ -21,25 +21,25 @@ use crate::{node, path};
 pub(crate) const PARTIAL: &str = "not all nodes were read: too many, or no permission";
 
 /// The facts about the sessions, and what is not known of them.
-pub(crate) struct Facts {
+pub(crate) struct SessionFacts {
     sessions: Sessions,
-    details: sessions::Sessions,
+    details: sessions::EnsembleSessions,
 }
 
-impl Facts {
+impl SessionFacts {
     /// Asks the servers. A server that does not answer only makes the facts incomplete.
-    pub(crate) async fn gather(app: &App, options: &Options) -> Result<Self, Failure> {
+    pub(crate) async fn gather(app: &App, options: &ProbeOptions) -> Result<Self, CommandFailure> {
         // The servers are asked while the session begins.
         let (zk, details) = tokio::join!(app.zk(), sessions::sessions(app, options));
         let own = zk?.session().map(|session| session.id);
-        let details = details.unwrap_or_else(|failure| sessions::Sessions {
+        let details = details.unwrap_or_else(|failure| sessions::EnsembleSessions {
             notes: vec![failure.to_string()],
             ..Default::default()
         });
         Ok(Self::of(details, own))
     }
 
-    fn of(details: sessions::Sessions, own: Option<SessionId>) -> Self {
+    fn of(details: sessions::EnsembleSessions, own: Option<SessionId>) -> Self {
         let mut sessions = Sessions::new();
         for (id, session) in &details.by_id {
             let mut known = KnownSession::new();
@@ -71,8 +71,8 @@ impl Facts {
     pub(crate) async fn add_watches(
         &mut self,
         app: &App,
-        options: &Options,
-    ) -> Result<(), Failure> {
+        options: &ProbeOptions,
+    ) -> Result<(), CommandFailure> {
         let zk = app.zk().await?;
         let root = zk.server_path("/");
         for _ in 0..2 {
@@ -168,7 +168,7 @@ impl Facts {
 
 /// Returns the lines about a contender, indented below a title of eight characters.
 pub(crate) fn contender_lines(
-    facts: &Facts,
+    facts: &SessionFacts,
     contender: &Contender,
     title: &str,
     now: i64,
@@ -209,7 +209,7 @@ pub(crate) fn contender_lines(
 }
 
 /// Returns a contender for programs.
-pub(crate) fn contender_value(facts: &Facts, contender: &Contender, now: i64) -> Value {
+pub(crate) fn contender_value(facts: &SessionFacts, contender: &Contender, now: i64) -> Value {
     let session = contender.session.and_then(|id| facts.details.by_id.get(&id));
     let age = contender.created_ms().map(|created| time::since(created, now).as_secs_f64());
     let connected =
@@ -261,21 +261,21 @@ mod tests {
 
     use super::*;
 
-    fn state(session: sessions::Session) -> String {
+    fn state(session: sessions::EnsembleSession) -> String {
         let stat = zk_curator::Stat { ephemeral_owner: 7, ..Default::default() };
         let node = Node::new("/a/lock-0000000001").stat(stat);
         let finding = recognise(&Node::new("/a").with(node));
-        let details = sessions::Sessions {
+        let details = sessions::EnsembleSessions {
             by_id: [(SessionId::new(7), session)].into(),
             all_connections: true,
             ..Default::default()
         };
-        Facts::of(details, None).session(finding.holders[0].session).0
+        SessionFacts::of(details, None).session(finding.holders[0].session).0
     }
 
     #[test]
     fn a_connection_is_not_a_life() {
-        let known = || sessions::Session {
+        let known = || sessions::EnsembleSession {
             address: Some("10.0.0.7:4000".to_owned()),
             server: Some("zk:1".to_owned()),
             timeout: Some(Duration::from_secs(30)),
@@ -284,8 +284,8 @@ mod tests {
         assert_eq!(state(known()), "connected, timeout 30 s");
         let silent = Some(Duration::from_secs(25));
         let told = "silent for at least 25 s: gone in at most 5.0 s, timeout 30 s";
-        assert_eq!(state(sessions::Session { silent, ..known() }), told);
-        let away = sessions::Session { address: None, within: silent, ..known() };
+        assert_eq!(state(sessions::EnsembleSession { silent, ..known() }), told);
+        let away = sessions::EnsembleSession { address: None, within: silent, ..known() };
         assert_eq!(state(away), "no connection: gone in at most 25 s, timeout 30 s");
     }
 }

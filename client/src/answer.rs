@@ -12,7 +12,7 @@ use zk_curator_proto::records::{Create2Response, MultiResult, Stat};
 use zk_curator_proto::{ErrorCode, Response};
 
 use crate::path::visible;
-use crate::session::Ticket;
+use crate::session::ResponseTicket;
 use crate::timer::sleep_until;
 use crate::watch::OneshotWatch;
 use crate::{Children, Created, Data, Error, OpResult};
@@ -89,18 +89,18 @@ pub struct Pending<T> {
     decode: Decode<T>,
     /// An error of the server that is a value to the caller.
     expected: Option<(ErrorCode, fn() -> T)>,
-    deadline: Option<Deadline>,
+    deadline: Option<AnswerDeadline>,
 }
 
 /// The time after which the caller gives up.
-struct Deadline {
+struct AnswerDeadline {
     at: Instant,
     /// Created at the first poll, because the call itself needs no runtime.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 enum PendingState {
-    Waiting(Ticket),
+    Waiting(ResponseTicket),
     Failed(Option<Error>),
 }
 
@@ -114,7 +114,7 @@ impl<T> Pending<T> {
         }
     }
 
-    pub(crate) const fn waiting(ticket: Ticket, decode: Decode<T>) -> Self {
+    pub(crate) const fn waiting(ticket: ResponseTicket, decode: Decode<T>) -> Self {
         Self { state: PendingState::Waiting(ticket), decode, expected: None, deadline: None }
     }
 }
@@ -124,7 +124,7 @@ impl<T> Pending<T> {
     pub(crate) fn until(mut self, deadline: Option<Duration>) -> Self {
         // A deadline too far away to be a point in time means no deadline.
         self.deadline = deadline.and_then(|deadline| {
-            Some(Deadline { at: Instant::now().checked_add(deadline)?, sleep: None })
+            Some(AnswerDeadline { at: Instant::now().checked_add(deadline)?, sleep: None })
         });
         self
     }
@@ -173,7 +173,7 @@ impl<T> Future for Pending<T> {
         let budget = std::task::ready!(coop::poll_proceed(cx));
         let answer = match (ticket.poll(cx), &mut this.deadline) {
             (Poll::Ready(answer), _) => answer,
-            (Poll::Pending, Some(Deadline { at, sleep })) => {
+            (Poll::Pending, Some(AnswerDeadline { at, sleep })) => {
                 let sleep = sleep.get_or_insert_with(|| Box::pin(sleep_until(*at)));
                 std::task::ready!(sleep.as_mut().poll(cx));
                 ticket.give_up().unwrap_or_else(|sent| Err(Error::DeadlineExceeded { sent }))

@@ -19,7 +19,8 @@ pub const INT: i32 = 2;
 pub const TERM: i32 = 15;
 
 /// Signals that are caught from the creation of this value on, unless this process was started to
-/// ignore them ([`is_heeded`]). Each has a name, a `T`. They stay caught when this value is dropped.
+/// ignore them ([`is_heeded`]). Each has a name, a `T`. They stay caught when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct CaughtSignals<T>(Vec<(T, Arrivals)>);
 

@@ -52,8 +52,8 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn suspended(&self) -> Duration {
-        static MEASURED: Locked<Measured> =
-            Locked::new(Measured { last: None, suspended: Duration::ZERO });
+        static MEASURED: Locked<SuspendedTime> =
+            Locked::new(SuspendedTime { last: None, suspended: Duration::ZERO });
         let mut measured = MEASURED.lock();
         let before = Instant::now();
         if let Some(counting) = counting() {
@@ -84,12 +84,12 @@ fn counting() -> Option<Duration> {
 
 /// The suspended time, summed over pairs of readings of both clocks.
 #[derive(Debug)]
-struct Measured {
+struct SuspendedTime {
     last: Option<(Instant, Duration)>,
     suspended: Duration,
 }
 
-impl Measured {
+impl SuspendedTime {
     /// Takes a reading: the clock that counts suspension showed `counting`, between `before` and
     /// `after` on the clock that does not.
     fn look(&mut self, before: Instant, counting: Duration, after: Instant) {
@@ -117,7 +117,7 @@ mod tests {
     /// previous one, and returns the suspended time after each.
     fn measure(readings: &[(u32, u32, u32)]) -> Vec<u128> {
         let (mut at, mut counting) = (Instant::now(), Duration::from_secs(1));
-        let mut measured = Measured { last: None, suspended: Duration::ZERO };
+        let mut measured = SuspendedTime { last: None, suspended: Duration::ZERO };
         let look = |&(awake, asleep, took): &(u32, u32, u32)| {
             at += MS * awake;
             counting += MS * (awake + asleep);

@@ -19,9 +19,9 @@
 //! # What is authenticated
 //! Every connection, in both directions: the client ends in
 //! [`SessionState::AuthFailed`](crate::SessionState::AuthFailed) if a server refuses it or cannot
-//! prove that it has the key of its principal. ZooKeeper has no security layer of SASL (`qop=auth`),
-//! so the rest of the connection is neither encrypted nor protected against changes. Use TLS too on
-//! a network that you do not control.
+//! prove that it has the key of its principal. ZooKeeper has no security layer of SASL
+//! (`qop=auth`), so the rest of the connection is neither encrypted nor protected against changes.
+//! Use TLS too on a network that you do not control.
 //!
 //! # Expiry
 //! A server does not end a connection whose ticket has expired. Only the next connection needs a

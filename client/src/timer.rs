@@ -1,5 +1,5 @@
-//! The timers of the libraries of this workspace. `clippy.toml` forbids those of tokio elsewhere, so
-//! that each wait of a test has its reason in its name.
+//! The timers of the libraries of this workspace. `clippy.toml` forbids those of tokio elsewhere,
+//! so that each wait of a test has its reason in its name.
 #![expect(clippy::disallowed_methods, reason = "the timers of the libraries are made here")]
 
 use std::time::Duration;

@@ -20,11 +20,11 @@ use crate::config::{ConnectError, ZooKeeperBuilder};
 use crate::locked::Locked;
 use crate::path::{validate, validate_sequential};
 use crate::session::{
-    Command, Machine, RequestQueue, SessionState, SessionStates, StateHub, Ticket, WatchEffect,
-    WatchPlan, run_driver,
+    RequestQueue, ResponseTicket, SessionCommand, SessionMachine, SessionState, SessionStates,
+    StateHub, WatchEffect, WatchPlan, run_driver,
 };
 use crate::spawn::Spawn;
-use crate::watch::{OneshotWatch, Sink};
+use crate::watch::{EventSink, OneshotWatch};
 use crate::{
     Children, ConnectString, ConnectStringError, Created, Data, Error, HostPort, Op, OpResult,
     SessionCredentials, SessionInfo, Version,
@@ -45,12 +45,12 @@ const ROOT: &str = "/";
 /// Paths are absolute and below the chroot of the connect string.
 #[derive(Clone)]
 pub struct ZooKeeper {
-    shared: Arc<Shared>,
+    shared: Arc<ClientShared>,
     deadline: Option<Duration>,
 }
 
 /// The state that the handles share. When the last handle is dropped, it closes the session.
-struct Shared {
+struct ClientShared {
     queue: Arc<RequestQueue>,
     states: Arc<StateHub>,
     /// The settings of the client.
@@ -60,7 +60,7 @@ struct Shared {
     identities: Locked<Vec<AuthPacket>>,
 }
 
-impl Drop for Shared {
+impl Drop for ClientShared {
     fn drop(&mut self) {
         self.queue.on_last_handle_dropped();
     }
@@ -93,7 +93,8 @@ impl ZooKeeperBuilder {
             self.max_bytes,
         ));
         let now = Instant::now() + states.suspended();
-        let machine = Machine::new(&self, target, Arc::clone(&states), Arc::clone(&queue), now);
+        let machine =
+            SessionMachine::new(&self, target, Arc::clone(&states), Arc::clone(&queue), now);
         let (connector, credentials) = (Arc::clone(&self.connector), self.credentials.clone());
         let driver =
             run_driver(machine, connector, credentials, Arc::clone(&queue), Arc::clone(&states));
@@ -117,7 +118,7 @@ impl ZooKeeper {
     ) -> Self {
         let (target, identities) = (Locked::new(target), Locked::default());
         Self {
-            shared: Arc::new(Shared { queue, states, settings, target, identities }),
+            shared: Arc::new(ClientShared { queue, states, settings, target, identities }),
             deadline: None,
         }
     }
@@ -231,7 +232,7 @@ impl ZooKeeper {
             return Err(ConnectStringError::OtherChroot);
         }
         // A failure means that the client has ended, so there is nothing to move.
-        drop(self.queue().send(Command::ReplaceHosts { hosts: target.hosts.clone() }));
+        drop(self.queue().send(SessionCommand::ReplaceHosts { hosts: target.hosts.clone() }));
         *self.shared.target.lock() = target;
         Ok(())
     }
@@ -429,7 +430,7 @@ impl ZooKeeper {
             identities.push((*packet).clone());
         }
         drop(identities);
-        let ticket = self.queue().ask(|reply| Command::AddAuth { packet, reply });
+        let ticket = self.queue().ask(|reply| SessionCommand::AddAuth { packet, reply });
         self.pending(ticket.ok_or(None), nothing)
     }
 
@@ -446,7 +447,7 @@ impl ZooKeeper {
     /// Once polled, the session is closed in the background even if this future is dropped.
     pub async fn close(&self) -> Result<(), Error> {
         let (done, receiver) = oneshot::channel();
-        if self.queue().send(Command::Close { done }).is_err() {
+        if self.queue().send(SessionCommand::Close { done }).is_err() {
             return self.shared.states.end_told();
         }
         receiver.await.unwrap_or_else(|_| self.shared.states.end_told())
@@ -531,7 +532,7 @@ impl ZooKeeper {
     /// The client detaches in the background even if this future is dropped.
     pub async fn detach(&self) -> Result<SessionCredentials, Error> {
         let (done, receiver) = oneshot::channel();
-        if self.queue().send(Command::Detach { done }).is_err() {
+        if self.queue().send(SessionCommand::Detach { done }).is_err() {
             return Err(self.ended());
         }
         // The state has the result in any case: it is published before.
@@ -569,7 +570,7 @@ impl ZooKeeper {
         let chroot = u32::try_from(chroot.len()).unwrap_or_default();
         let watch =
             OneshotWatch::new(Arc::clone(&path), chroot, receiver, Arc::clone(self.queue()));
-        let effect = WatchEffect::Arm(plan, Arc::clone(&path), Sink::Once(sender));
+        let effect = WatchEffect::Arm(plan, Arc::clone(&path), EventSink::Once(sender));
         let answer = self.enqueue(opcode, Some(effect), decode, |body| {
             body.string(&path);
             body.bool(true);
@@ -588,7 +589,11 @@ impl ZooKeeper {
         self.pending(self.queue().submit(opcode, watch, self.deadline.is_some(), fill), decode)
     }
 
-    fn pending<T>(&self, ticket: Result<Ticket, Option<Error>>, decode: Decode<T>) -> Pending<T> {
+    fn pending<T>(
+        &self,
+        ticket: Result<ResponseTicket, Option<Error>>,
+        decode: Decode<T>,
+    ) -> Pending<T> {
         match ticket {
             Ok(ticket) => Pending::waiting(ticket, decode).until(self.deadline),
             Err(refusal) => Pending::failed(refusal.unwrap_or_else(|| self.ended())),

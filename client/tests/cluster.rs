@@ -269,6 +269,7 @@ async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>) -> Outcomes 
 
 /// Runs writers on a cluster whose members stop, lag, are partitioned and lead at random. Returns
 /// the injected faults and the outcomes.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn storm(seed: u64) -> (String, String) {
     let clock = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
     let settings = TestServer::builder().tcp(false).wall_clock(clock);

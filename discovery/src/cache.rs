@@ -13,9 +13,10 @@ use futures_util::stream::{Stream, unfold};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
+use zk_curator::Error;
 use zk_curator::certain::is_receipt;
+use zk_curator::internal::CancellationToken;
 use zk_curator::internal::Signal;
-use zk_curator::{CancellationToken, Error};
 use zk_curator_recipes::cache::{
     CacheEvent, CacheEvents, CachedNode, CuratorCache, Delivered, Freshness, StaleCause,
 };
@@ -28,14 +29,14 @@ use crate::query::{Reason, Undecodable, decode};
 
 /// An instance in a cache, with its node.
 #[derive(Debug)]
-pub(crate) struct Listed<P> {
+pub(crate) struct CachedInstance<P> {
     pub(crate) path: Box<str>,
     /// The transaction that created its node.
     pub(crate) czxid: i64,
     pub(crate) instance: Arc<ServiceInstance<P>>,
 }
 
-impl<P> Clone for Listed<P> {
+impl<P> Clone for CachedInstance<P> {
     fn clone(&self) -> Self {
         let Self { path, czxid, instance } = self;
         Self { path: path.clone(), czxid: *czxid, instance: Arc::clone(instance) }
@@ -43,24 +44,24 @@ impl<P> Clone for Listed<P> {
 }
 
 /// The state that a cache shows.
-struct View<P> {
+struct ServiceView<P> {
     is_loaded: bool,
     /// The position in the changes of the nodes that this is the state of.
     delivered: Delivered,
     /// The time at which the task ended, after which nothing changes here.
     ended: Option<Instant>,
-    members: BTreeMap<Box<str>, Member<P>>,
-    list: Arc<[Listed<P>]>,
+    members: BTreeMap<Box<str>, InstanceNode<P>>,
+    list: Arc<[CachedInstance<P>]>,
 }
 
 /// A node of the service.
-struct Member<P> {
+struct InstanceNode<P> {
     /// `None` if it can no longer be read.
     mzxid: Option<i64>,
-    decoded: Result<Listed<P>, Undecodable>,
+    decoded: Result<CachedInstance<P>, Undecodable>,
 }
 
-impl<P> Default for View<P> {
+impl<P> Default for ServiceView<P> {
     fn default() -> Self {
         Self {
             is_loaded: false,
@@ -72,8 +73,8 @@ impl<P> Default for View<P> {
     }
 }
 
-struct Shared<P> {
-    view: Signal<View<P>>,
+struct ServiceCacheShared<P> {
+    view: Signal<ServiceView<P>>,
     /// Counts the changes of the view.
     version: AtomicU64,
 }
@@ -84,7 +85,7 @@ struct Shared<P> {
 pub struct ServiceCache<P> {
     name: Arc<str>,
     cache: CuratorCache,
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServiceCacheShared<P>>,
     /// The error of every operation, if the name of the service cannot be the name of a node.
     refused: Option<Error>,
     _alive: Arc<DropGuard>,
@@ -106,10 +107,12 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
             Err(error) => (String::new(), Some(error)),
         };
         let cache = CuratorCache::children(&self.zk, path).start();
-        let shared =
-            Arc::new(Shared { view: Signal::new(View::default()), version: AtomicU64::new(0) });
+        let shared = Arc::new(ServiceCacheShared {
+            view: Signal::new(ServiceView::default()),
+            version: AtomicU64::new(0),
+        });
         let stop = CancellationToken::new();
-        let follower = Follower {
+        let follower = CacheFollower {
             name: Arc::clone(&name),
             root: cache.path().to_owned(),
             events: cache.events(),
@@ -135,9 +138,9 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
     }
 }
 
-impl<P> Shared<P> {
+impl<P> ServiceCacheShared<P> {
     /// Changes the view. What `change` returns, payloads for example, is dropped without the lock.
-    fn change<T>(&self, change: impl FnOnce(&mut View<P>) -> T) {
+    fn change<T>(&self, change: impl FnOnce(&mut ServiceView<P>) -> T) {
         drop(self.view.modify(|view| {
             let old = change(view);
             self.version.fetch_add(1, Ordering::Release);
@@ -147,17 +150,17 @@ impl<P> Shared<P> {
 }
 
 /// The task of a cache.
-struct Follower<P> {
+struct CacheFollower<P> {
     name: Arc<str>,
     root: String,
     events: CacheEvents,
-    shared: Arc<Shared<P>>,
+    shared: Arc<ServiceCacheShared<P>>,
     measured: InstanceCounts,
     /// The nodes that could not be read at the load or at the last catch-up.
     unread: usize,
 }
 
-impl<P: DeserializeOwned> Follower<P> {
+impl<P: DeserializeOwned> CacheFollower<P> {
     async fn run(mut self) {
         while let Some(event) = self.events.next().await {
             match event {
@@ -178,7 +181,7 @@ impl<P: DeserializeOwned> Follower<P> {
                 CacheEvent::Unreadable { old, error } if is_instance(&self.root, &old) => {
                     let (path, reason) = (old.path.to_string(), Reason::Unreadable(error));
                     let decoded = Err(Undecodable { path, reason });
-                    let member = Member { mzxid: None, decoded };
+                    let member = InstanceNode { mzxid: None, decoded };
                     self.show(|view| view.members.insert(old.path.clone(), member));
                 }
                 _ => self.show(|_| ()),
@@ -192,12 +195,13 @@ impl<P: DeserializeOwned> Follower<P> {
         let nodes = nodes.iter().filter(|node| is_instance(&self.root, node));
         let members: Vec<_> = nodes
             .map(|node| {
-                let decoded = decode(&self.name, &node.path, &node.data).map(|instance| Listed {
-                    path: node.path.clone(),
-                    czxid: node.stat.czxid,
-                    instance: Arc::new(instance),
-                });
-                (node.path.clone(), Member { mzxid: Some(node.stat.mzxid), decoded })
+                let decoded =
+                    decode(&self.name, &node.path, &node.data).map(|instance| CachedInstance {
+                        path: node.path.clone(),
+                        czxid: node.stat.czxid,
+                        instance: Arc::new(instance),
+                    });
+                (node.path.clone(), InstanceNode { mzxid: Some(node.stat.mzxid), decoded })
             })
             .collect();
         self.show(|view| {
@@ -208,7 +212,7 @@ impl<P: DeserializeOwned> Follower<P> {
     }
 
     /// Changes the view as the last event says.
-    fn show<T>(&self, change: impl FnOnce(&mut View<P>) -> T) {
+    fn show<T>(&self, change: impl FnOnce(&mut ServiceView<P>) -> T) {
         let delivered = self.events.delivered();
         self.shared.change(|view| {
             view.delivered = delivered;
@@ -222,9 +226,9 @@ fn is_instance(root: &str, node: &CachedNode) -> bool {
     *node.path != *root && !is_receipt(node.name())
 }
 
-impl<P> View<P> {
+impl<P> ServiceView<P> {
     /// Makes the list again, and returns the old one.
-    fn list(&mut self) -> Arc<[Listed<P>]> {
+    fn list(&mut self) -> Arc<[CachedInstance<P>]> {
         let decoded = self.members.values().filter_map(|member| member.decoded.as_ref().ok());
         let list = decoded.cloned().collect();
         std::mem::replace(&mut self.list, list)
@@ -239,7 +243,7 @@ impl<P> View<P> {
         [up, self.list.len() - up, undecodable + unread]
     }
 
-    fn readable(&self) -> impl Iterator<Item = &Member<P>> {
+    fn readable(&self) -> impl Iterator<Item = &InstanceNode<P>> {
         self.members.values().filter(|member| member.mzxid.is_some())
     }
 }
@@ -354,7 +358,7 @@ impl<P> ServiceCache<P> {
         }
     }
 
-    pub(crate) fn listed(&self) -> Arc<[Listed<P>]> {
+    pub(crate) fn listed(&self) -> Arc<[CachedInstance<P>]> {
         self.shared.view.look(|view| Arc::clone(&view.list))
     }
 
@@ -424,12 +428,12 @@ pub struct ServiceEvents<P> {
     cache: ServiceCache<P>,
     /// The version of the view that was compared last.
     version: u64,
-    told: BTreeMap<Box<str>, Told<P>>,
+    told: BTreeMap<Box<str>, ReportedState<P>>,
     ready: VecDeque<ServiceEvent<P>>,
 }
 
 /// The last reported state of a node.
-struct Told<P> {
+struct ReportedState<P> {
     mzxid: Option<i64>,
     instance: Option<Arc<ServiceInstance<P>>>,
 }
@@ -468,13 +472,13 @@ impl<P> ServiceEvents<P> {
                 }
                 is_there
             });
-            for (path, Member { mzxid, decoded }) in &view.members {
+            for (path, InstanceNode { mzxid, decoded }) in &view.members {
                 if told.get(path).is_some_and(|told| told.mzxid == *mzxid) {
                     continue;
                 }
                 let new = decoded.as_ref().map(|listed| Arc::clone(&listed.instance));
                 let (mzxid, instance) = (*mzxid, new.clone().ok());
-                let old = told.insert(path.clone(), Told { mzxid, instance });
+                let old = told.insert(path.clone(), ReportedState { mzxid, instance });
                 ready.push_back(match (old.and_then(|old| old.instance), new) {
                     (old, Err(why)) => {
                         dropped.extend(old);

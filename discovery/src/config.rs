@@ -9,17 +9,17 @@ use zk_curator::Error;
 use zk_curator::path::ZPath;
 
 use crate::instance::ServiceInstance;
-use crate::json::{JsonMode, WriteError, Written, fields, write};
+use crate::json::{JsonMode, WriteError, WrittenJson, fields, write};
 use crate::payload::PayloadCodec;
 
 /// The format of records.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Format {
+pub(crate) struct RecordFormat {
     pub(crate) codec: PayloadCodec,
     pub(crate) mode: JsonMode,
 }
 
-impl Format {
+impl RecordFormat {
     pub(crate) fn write<P: Serialize>(
         &self,
         instance: &ServiceInstance<P>,
@@ -31,7 +31,7 @@ impl Format {
     pub(crate) fn fields<P: Serialize>(
         &self,
         instance: &ServiceInstance<P>,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<WrittenJson, WriteError> {
         fields(instance, &self.codec, self.mode)
     }
 }
@@ -40,13 +40,13 @@ type PathOf = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// The paths of services.
 #[derive(Clone)]
-pub(crate) struct Paths {
+pub(crate) struct DiscoveryPaths {
     base: String,
     /// The path of a service, if it is not the child of the base with its name.
     of_service: Option<PathOf>,
 }
 
-impl Paths {
+impl DiscoveryPaths {
     pub(crate) fn new(base: String) -> Self {
         Self { base, of_service: None }
     }
@@ -98,8 +98,8 @@ pub(crate) fn child(
     parent.join(name).map_err(|_| refused(()))
 }
 
-impl fmt::Debug for Paths {
+impl fmt::Debug for DiscoveryPaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Paths").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("DiscoveryPaths").field("base", &self.base).finish_non_exhaustive()
     }
 }

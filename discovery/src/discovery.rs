@@ -9,12 +9,14 @@ use serde::de::DeserializeOwned;
 use zk_curator::certain::is_receipt;
 use zk_curator::{CuratorFramework, Error};
 
-use crate::config::{Format, Paths};
+use crate::config::{DiscoveryPaths, RecordFormat};
 use crate::instance::ServiceInstance;
 use crate::json::JsonMode;
 use crate::local_address::LocalAddress;
 use crate::payload::PayloadCodec;
-use crate::registration::{self, OnConflict, OnDeleted, Plan, Registration, RegistrationError};
+use crate::registration::{
+    self, OnConflict, OnDeleted, Registration, RegistrationError, RegistrationPlan,
+};
 
 /// Registers and finds services below a path. Cheap to clone. See the
 /// [crate's documentation](crate).
@@ -23,8 +25,8 @@ use crate::registration::{self, OnConflict, OnDeleted, Plan, Registration, Regis
 #[doc(alias = "ServiceDiscoveryBuilder")]
 pub struct ServiceDiscovery<P> {
     pub(crate) zk: CuratorFramework,
-    pub(crate) paths: Paths,
-    pub(crate) format: Format,
+    pub(crate) paths: DiscoveryPaths,
+    pub(crate) format: RecordFormat,
     on_conflict: OnConflict,
     on_deleted: OnDeleted,
     local_address: Option<LocalAddress>,
@@ -37,8 +39,8 @@ impl<P> ServiceDiscovery<P> {
     pub fn new(zk: &CuratorFramework, base: impl Into<String>) -> Self {
         Self {
             zk: zk.clone(),
-            paths: Paths::new(base.into()),
-            format: Format::default(),
+            paths: DiscoveryPaths::new(base.into()),
+            format: RecordFormat::default(),
             on_conflict: OnConflict::default(),
             on_deleted: OnDeleted::default(),
             local_address: None,
@@ -110,10 +112,10 @@ impl<P: DeserializeOwned + Serialize + Send + 'static> ServiceDiscovery<P> {
     /// or [unregistered](Registration::unregister). See [`registration`](crate::registration).
     ///
     /// # Errors
-    /// * `Framework` with `InvalidArgument` (the name or the id cannot be the name of a node, or the id
-    ///   is the name of a [receipt](zk_curator::certain::is_receipt)),
-    ///   `InvalidPath` (the base path), `NotStarted` or `Closed`: nothing was sent. `Framework`
-    ///   with another permanent error, such as `NoAuth`: the instance is not registered.
+    /// * `Framework` with `InvalidArgument` (the name or the id cannot be the name of a node, or
+    ///   the id is the name of a [receipt](zk_curator::certain::is_receipt)), `InvalidPath` (the
+    ///   base path), `NotStarted` or `Closed`: nothing was sent. `Framework` with another permanent
+    ///   error, such as `NoAuth`: the instance is not registered.
     /// * `Write`: the instance cannot be written as a record.
     /// * `LocalAddress`: no address of this machine was found.
     /// * `Refused`: the id is registered, and the policy is [`OnConflict::Fail`]. `Superseded`:
@@ -146,7 +148,7 @@ impl<P: DeserializeOwned + Serialize + Send + 'static> ServiceDiscovery<P> {
         }
         let record =
             self.format.write(&instance).map_err(|why| RegistrationError::Write(Arc::new(why)))?;
-        let registration = Registration::start(Plan {
+        let registration = Registration::start(RegistrationPlan {
             zk: self.zk.clone(),
             path: path.into(),
             instance,

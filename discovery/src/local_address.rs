@@ -9,7 +9,7 @@ use tokio::net::{UdpSocket, lookup_host};
 use zk_curator::CuratorFramework;
 use zk_curator::internal::ConnectString;
 
-type Filter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// Finds the address of the interface from which this machine reaches the ensemble
 /// (`ServiceInstanceBuilder.getAllLocalIPs`, of which Curator takes the first).
@@ -43,7 +43,7 @@ type Filter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 #[doc(alias = "LocalIpFilter")]
 #[derive(Clone, Default)]
 pub struct LocalAddress {
-    filter: Option<Filter>,
+    filter: Option<AddressFilter>,
     is_loopback_allowed: bool,
 }
 

@@ -19,10 +19,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// For a Java `byte[]`, use [`Base64`] with `tagged("[B")`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PayloadCodec(pub(crate) Form);
+pub struct PayloadCodec(pub(crate) PayloadForm);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Form {
+pub(crate) enum PayloadForm {
     Plain,
     #[default]
     Map,
@@ -34,20 +34,20 @@ impl PayloadCodec {
     /// `Object`, a `Map` or a `HashMap`.
     #[must_use]
     pub const fn plain() -> Self {
-        Self(Form::Plain)
+        Self(PayloadForm::Plain)
     }
 
     /// Writes structs and maps with the class `java.util.HashMap`. Java reads them where it expects
     /// an `Object`, a `Map` or a `HashMap`.
     #[must_use]
     pub const fn map() -> Self {
-        Self(Form::Map)
+        Self(PayloadForm::Map)
     }
 
     /// Writes every payload with this Java class.
     #[must_use]
     pub fn tagged(class: impl Into<String>) -> Self {
-        Self(Form::Tagged(class.into()))
+        Self(PayloadForm::Tagged(class.into()))
     }
 }
 

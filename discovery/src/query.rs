@@ -89,14 +89,14 @@ pub(crate) fn decode<P: DeserializeOwned>(
         .map_err(|fault| Undecodable { path: path.to_owned(), reason: Reason::Record(fault) })
 }
 
-type Found<P> = Result<(String, ServiceInstance<P>, Stat), Undecodable>;
+type FoundInstance<P> = Result<(String, ServiceInstance<P>, Stat), Undecodable>;
 
 impl<P> ServiceDiscovery<P> {
     /// Reads the nodes of a service, and decodes their records.
     pub(crate) async fn each<Q: DeserializeOwned>(
         &self,
         name: &str,
-    ) -> Result<Vec<Found<Q>>, Error> {
+    ) -> Result<Vec<FoundInstance<Q>>, Error> {
         let parent = self.paths.service("instances", name)?;
         // In a new session the server might lag behind the listing.
         let read = self.zk.in_one_session(|zk| records(zk, parent.as_str().to_owned()));

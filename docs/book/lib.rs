@@ -73,6 +73,7 @@ pages! {
     "src/recipes/leader.md" recipes_leader,
     "src/recipes/barriers.md" recipes_barriers,
     "src/recipes/which-queue.md" recipes_which_queue,
+    "src/recipes/which-value.md" recipes_which_value,
     "src/recipes/queues.md" recipes_queues,
     "src/recipes/jobs.md" recipes_jobs,
     "src/recipes/schedule.md" recipes_schedule,

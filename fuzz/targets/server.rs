@@ -248,6 +248,7 @@ impl Attacker {
 }
 
 /// Returns a request as a client would send it.
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn request(kind: u8, script: &mut Script<'_>) -> Request {
     let path = script.path();
     let watch = script.flag();

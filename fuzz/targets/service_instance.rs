@@ -1,12 +1,13 @@
-//! The reader of discovery records on hostile bytes: no panic, no allocation beyond a multiple of the
-//! input, an offset within the input, and a record that was read is written and read again as the
-//! same.
+//! The reader of discovery records on hostile bytes: no panic, no allocation beyond a multiple of
+//! the input, an offset within the input, and a record that was read is written and read again as
+//! the same.
 
 use serde_json::Value;
 use zk_curator_discovery::json::{JsonMode, read, write};
 use zk_curator_discovery::{PayloadCodec, ServiceType};
 
-/// How much the reader may allocate: this many bytes for each of the input, and a little for errors.
+/// How much the reader may allocate: this many bytes for each of the input, and a little for
+/// errors.
 const MULTIPLE: usize = 128;
 const BASE: usize = 64 * 1024;
 

@@ -183,6 +183,7 @@ fn the_capture_holds_every_opcode_event_and_the_usual_errors() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn captured_requests_decode_to_their_meaning() {
     let said: Vec<(i32, Request)> = messages()
         .into_iter()
@@ -282,6 +283,7 @@ fn captured_requests_decode_to_their_meaning() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn captured_responses_decode_to_their_meaning() {
     let answers: Vec<Response> = messages()
         .into_iter()

@@ -6,13 +6,18 @@ use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, OwnedNode};
 
 use crate::lock::tag;
-use crate::order::{Rule, comes_before};
+use crate::order::{OrderRule, comes_before};
 
 /// The tags of kazoo's `Lock` and `WriteLock`, and of its `ReadLock`.
 const KAZOO: [&str; 2] = [tag::KAZOO, tag::KAZOO_READ];
 
 /// Warns of nodes of kazoo's locks that a lock does not wait for: nor does kazoo wait for its own.
-pub(crate) fn of_kazoo(zk: &CuratorFramework, parent: &ZPath, rule: &Rule, siblings: &[String]) {
+pub(crate) fn of_kazoo(
+    zk: &CuratorFramework,
+    parent: &ZPath,
+    rule: &OrderRule,
+    siblings: &[String],
+) {
     if rule.waits_for.iter().any(|blocker| blocker.tag == KAZOO[0]) {
         return;
     }
@@ -36,7 +41,7 @@ pub(crate) fn of_kazoo(zk: &CuratorFramework, parent: &ZPath, rule: &Rule, sibli
 pub(crate) fn of_own_session(
     zk: &CuratorFramework,
     parent: &ZPath,
-    rule: &Rule,
+    rule: &OrderRule,
     node: &OwnedNode,
     siblings: &[String],
 ) {

@@ -30,7 +30,7 @@
 //! ```
 //!
 //! Other recipes are used through [`run`](CuratorFramework::run), and so is what only one kind of
-//! lock can do, such as several leases at a time:
+//! lock can do, such as several permits at a time:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,7 +41,7 @@
 //! use zk_curator_recipes::counter::DistributedAtomicLong;
 //! use zk_curator_recipes::lock::InterProcessSemaphore;
 //!
-//! let builds = DistributedAtomicLong::at(zk.framework(), "/builds");
+//! let builds = DistributedAtomicLong::new(zk.framework(), "/builds");
 //! assert_eq!(zk.run(|_| builds.increment())?, 1);
 //! let agents = InterProcessSemaphore::new(zk.framework(), "/agents", 4);
 //! let two = zk.run(|_| agents.acquire_many(2))?;
@@ -73,7 +73,7 @@ pub use zk_curator::blocking::CuratorFramework;
 
 use crate::lock::{AnyGuard, Error, Guard as AsyncGuard, InterProcessLock, InterProcessSemaphore};
 
-/// Any [`InterProcessLock`], or the leases of a semaphore, for threads that wait. Cheap to clone.
+/// Any [`InterProcessLock`], or the permits of a semaphore, for threads that wait. Cheap to clone.
 ///
 /// An [`InterProcessMultiLock`](crate::lock::InterProcessMultiLock) has a guard of its own: it is
 /// acquired through [`run`](CuratorFramework::run).
@@ -84,27 +84,29 @@ use crate::lock::{AnyGuard, Error, Guard as AsyncGuard, InterProcessLock, InterP
 #[derive(Debug, Clone)]
 pub struct Lock {
     zk: CuratorFramework,
-    kind: Kind,
+    kind: BlockingKind,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum BlockingKind {
     Lock(Arc<dyn InterProcessLock>),
-    Lease(InterProcessSemaphore),
+    Semaphore(InterProcessSemaphore),
 }
 
-impl Kind {
+impl BlockingKind {
     async fn acquire(&self) -> Result<AnyGuard, Error> {
         match self {
             Self::Lock(lock) => lock.acquire().await,
-            Self::Lease(semaphore) => semaphore.acquire().await.map(AsyncGuard::into_any),
+            Self::Semaphore(semaphore) => semaphore.acquire().await.map(AsyncGuard::into_any),
         }
     }
 
     async fn try_acquire(&self) -> Result<Option<AnyGuard>, Error> {
         match self {
             Self::Lock(lock) => lock.try_acquire().await,
-            Self::Lease(semaphore) => Ok(semaphore.try_acquire().await?.map(AsyncGuard::into_any)),
+            Self::Semaphore(semaphore) => {
+                Ok(semaphore.try_acquire().await?.map(AsyncGuard::into_any))
+            }
         }
     }
 }
@@ -132,15 +134,15 @@ impl Lock {
         zk: &CuratorFramework,
         lock: impl FnOnce(&zk_curator::CuratorFramework) -> L,
     ) -> Self {
-        Self { kind: Kind::Lock(Arc::new(lock(zk.framework()))), zk: zk.clone() }
+        Self { kind: BlockingKind::Lock(Arc::new(lock(zk.framework()))), zk: zk.clone() }
     }
 
-    /// The leases of the semaphore that `semaphore` makes, one at a time. Nothing is sent.
-    pub fn lease_of(
+    /// The permits of the semaphore that `semaphore` makes, one at a time. Nothing is sent.
+    pub fn permit_of(
         zk: &CuratorFramework,
         semaphore: impl FnOnce(&zk_curator::CuratorFramework) -> InterProcessSemaphore,
     ) -> Self {
-        Self { kind: Kind::Lease(semaphore(zk.framework())), zk: zk.clone() }
+        Self { kind: BlockingKind::Semaphore(semaphore(zk.framework())), zk: zk.clone() }
     }
 
     /// Acquires the lock, however long it takes.

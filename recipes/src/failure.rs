@@ -2,8 +2,8 @@
 
 /// Implements `is_retryable` and `may_have_applied` for an error type. For the variant `Framework`
 /// its inner error decides; of the other variants, the listed ones are retryable, or have an
-/// unknown outcome. Whether a variant of `of_source` is retryable, its field `source` decides, which
-/// is an error of this type.
+/// unknown outcome. Whether a variant of `of_source` is retryable, its field `source` decides,
+/// which is an error of this type.
 macro_rules! classify {
     (
         $error:ident, retryable: [$($retryable:pat),*], unknown: [$($unknown:pat),*]
@@ -40,8 +40,8 @@ macro_rules! classify {
     };
 }
 
-/// Implements [`Recoverable`](zk_curator::Recoverable): the variant `Framework` has the error of the
-/// framework, or the field `source` of the listed variants, which is an error of this type.
+/// Implements [`Recoverable`](zk_curator::Recoverable): the variant `Framework` has the error of
+/// the framework, or the field `source` of the listed variants, which is an error of this type.
 macro_rules! recoverable {
     ($error:ident $(, of_source: [$($outer:ident),*])?) => {
         impl zk_curator::Recoverable for $error {

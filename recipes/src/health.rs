@@ -28,13 +28,13 @@ pub enum Health {
 ///
 /// A slow reader misses changes in between, but never the latest.
 pub struct HealthWatch {
-    tasks: Vec<Arc<Signal<Report>>>,
-    told: Option<Kind>,
+    tasks: Vec<Arc<Signal<HealthReport>>>,
+    told: Option<HealthKind>,
 }
 
 /// The latest health of a task.
 #[derive(Debug, Default)]
-struct Report {
+struct HealthReport {
     health: Health,
     changes: u64,
     has_ended: bool,
@@ -42,7 +42,7 @@ struct Report {
 
 /// Changes between these states are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum HealthKind {
     Waiting,
     Working,
     Failed(ErrorKind),
@@ -50,14 +50,14 @@ enum Kind {
 
 /// Reports the health of a task. Dropped with the task, it ends the stream.
 #[derive(Debug, Default)]
-pub(crate) struct HealthReporter(Arc<Signal<Report>>);
+pub(crate) struct HealthReporter(Arc<Signal<HealthReport>>);
 
 impl Health {
-    const fn kind(&self) -> Kind {
+    const fn kind(&self) -> HealthKind {
         match self {
-            Self::Waiting => Kind::Waiting,
-            Self::Working => Kind::Working,
-            Self::Failed(error) => Kind::Failed(error.kind()),
+            Self::Waiting => HealthKind::Waiting,
+            Self::Working => HealthKind::Working,
+            Self::Failed(error) => HealthKind::Failed(error.kind()),
         }
     }
 
@@ -141,7 +141,7 @@ impl HealthWatch {
             if has_ended {
                 return None;
             }
-            let changed = |(task, seen): (&Arc<Signal<Report>>, u64)| {
+            let changed = |(task, seen): (&Arc<Signal<HealthReport>>, u64)| {
                 let task = Arc::clone(task);
                 Box::pin(async move { task.until(|report| report.changes != seen).await })
             };

@@ -53,7 +53,6 @@
 /// The framework, for crates that depend on the recipes alone. The recipes have the same features
 /// as the framework.
 pub use zk_curator;
-pub use zk_curator::CancellationToken;
 
 mod advice;
 mod attention;

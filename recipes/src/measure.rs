@@ -23,9 +23,9 @@ pub(crate) fn lease(zk: &CuratorFramework, recipe: &'static str) {
 }
 
 /// Waits for a lock.
-pub(crate) struct Waiting(Metered<Instant>);
+pub(crate) struct WaitMeasure(Metered<Instant>);
 
-impl Waiting {
+impl WaitMeasure {
     pub(crate) fn begin() -> Self {
         Self(Metered::new(Instant::now))
     }

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use zk_curator::path::SequenceSuffix;
 
 /// The part of a name before the sequence number, which defines the kind of a node.
-pub(crate) type Tag = Cow<'static, str>;
+pub(crate) type NodeTag = Cow<'static, str>;
 
 /// The rule that decides which contenders wait for which others.
 #[derive(Debug, Clone)]
-pub(crate) struct Rule {
+pub(crate) struct OrderRule {
     /// The tag of our nodes.
-    pub(crate) tag: Tag,
+    pub(crate) tag: NodeTag,
     /// The nodes we wait for, if they came before us.
     pub(crate) waits_for: Vec<Blocker>,
     /// `true` if the last but one is watched as well.
@@ -28,14 +28,14 @@ pub(crate) struct Rule {
 /// A kind of node that is waited for.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocker {
-    pub(crate) tag: Tag,
+    pub(crate) tag: NodeTag,
     /// `true` if its owner may put another node in its place before it goes.
     pub(crate) can_be_replaced: bool,
 }
 
-impl Rule {
+impl OrderRule {
     /// One at a time.
-    pub(crate) fn exclusive(tag: impl Into<Tag>) -> Self {
+    pub(crate) fn exclusive(tag: impl Into<NodeTag>) -> Self {
         let tag = tag.into();
         let blocker = Blocker { tag: tag.clone(), can_be_replaced: false };
         Self {
@@ -57,7 +57,7 @@ impl Rule {
 }
 
 /// Returns `true` if `me` waits for the node with this name, according to the sequence numbers.
-pub(crate) fn comes_before(rule: &Rule, name: &str, me: &str) -> bool {
+pub(crate) fn comes_before(rule: &OrderRule, name: &str, me: &str) -> bool {
     let number = |number: SequenceSuffix| {
         Some(i64::from(number.get())).filter(|number| is_in_order(*number))
     };
@@ -72,7 +72,7 @@ pub(crate) type Placed<'a> = (i64, &'a str);
 
 /// The order of the contenders among the children.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Order<'a> {
+pub(crate) enum ContenderOrder<'a> {
     /// By their sequence numbers.
     BySequence(Vec<Placed<'a>>),
     /// The numbers do not decide: the transactions that created these nodes must be read.
@@ -81,7 +81,7 @@ pub(crate) enum Order<'a> {
 
 /// The next step of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict<'a> {
+pub(crate) enum TurnStep<'a> {
     /// Nothing that it waits for is before it.
     Granted,
     /// It has to wait until `on` is gone.
@@ -102,7 +102,11 @@ pub(crate) enum Verdict<'a> {
 /// Numbers are given in ascending order up to 2^31 - 2. Then a server repeats 2147483647, assigns
 /// negative numbers, or does both alternately (ZOOKEEPER-4372, kazoo #606). From there on the
 /// numbers do not show which node came first. Nor does a number that is our own.
-pub(crate) fn contenders<'a>(children: &'a [String], rule: &Rule, me: &str) -> Order<'a> {
+pub(crate) fn contenders<'a>(
+    children: &'a [String],
+    rule: &OrderRule,
+    me: &str,
+) -> ContenderOrder<'a> {
     let mut placed = Vec::new();
     let mut own = None;
     for name in children.iter().map(String::as_str) {
@@ -121,9 +125,9 @@ pub(crate) fn contenders<'a>(children: &'a [String], rule: &Rule, me: &str) -> O
     let given_in_order = placed.iter().all(|(number, _)| is_in_order(*number));
     let like_ours = placed.iter().filter(|(number, _)| Some(*number) == own).count();
     if given_in_order && like_ours <= 1 {
-        Order::BySequence(placed)
+        ContenderOrder::BySequence(placed)
     } else {
-        Order::ByCreation(placed.into_iter().map(|(_, name)| name).collect())
+        ContenderOrder::ByCreation(placed.into_iter().map(|(_, name)| name).collect())
     }
 }
 
@@ -141,9 +145,9 @@ pub(crate) fn numbers_tell(mut sorted: impl Iterator<Item = i64>) -> bool {
 }
 
 /// Judges `me` among the contenders, which need not be sorted.
-pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> Verdict<'a> {
+pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &OrderRule, me: &str) -> TurnStep<'a> {
     let Some(own) = contenders.iter().find(|(_, name)| *name == me) else {
-        return Verdict::Vanished;
+        return TurnStep::Vanished;
     };
     let (mut on, mut ahead) = (None, None);
     // Two nodes of one transaction have the same position: then the names decide, for all clients
@@ -156,23 +160,23 @@ pub(crate) fn verdict<'a>(contenders: &[Placed<'a>], rule: &Rule, me: &str) -> V
         }
     }
     let Some((_, on)) = on else {
-        return Verdict::Granted;
+        return TurnStep::Granted;
     };
     let replaced = rule.blocker(on).is_some_and(|(_, blocker, _)| blocker.can_be_replaced);
     // When a node that may be replaced is gone, the queue must always be read again.
     let next = ahead.is_none() && !replaced;
     let ahead = ahead.map(|(_, name)| name).filter(|_| rule.looks_ahead && !replaced);
-    Verdict::Wait { on, ahead, next }
+    TurnStep::Wait { on, ahead, next }
 }
 
 /// A contender in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct OrderStanding<'a> {
     pub(crate) name: &'a str,
     pub(crate) sequence: i32,
     /// The index of its rule.
     pub(crate) rule: usize,
-    pub(crate) verdict: Verdict<'a>,
+    pub(crate) verdict: TurnStep<'a>,
 }
 
 /// Judges all contenders among these nodes, in their order. Other nodes are ignored. Each tag that
@@ -182,10 +186,10 @@ pub(crate) struct Standing<'a> {
 /// `czxid` is unknown comes last then.
 pub(crate) fn line<'a>(
     nodes: impl IntoIterator<Item = (&'a str, Option<i64>)>,
-    rules: &[Rule],
-) -> Vec<Standing<'a>> {
+    rules: &[OrderRule],
+) -> Vec<OrderStanding<'a>> {
     let member = |(name, czxid): (&'a str, Option<i64>)| {
-        let tagged = |(index, rule): (usize, &Rule)| {
+        let tagged = |(index, rule): (usize, &OrderRule)| {
             SequenceSuffix::after(name, &rule.tag).map(|number| (index, number.get()))
         };
         let (rule, number) = rules.iter().enumerate().find_map(tagged)?;
@@ -203,13 +207,13 @@ pub(crate) fn line<'a>(
     for (place, (sequence, _, name, kind)) in (0..).zip(members) {
         let rule = &rules[kind];
         let waits_for =
-            |other: &Rule| rule.waits_for.iter().any(|blocker| blocker.tag == other.tag);
+            |other: &OrderRule| rule.waits_for.iter().any(|blocker| blocker.tag == other.tag);
         let before = rules.iter().zip(&last).filter(|(other, _)| waits_for(other));
         let mut near: Vec<Placed<'a>> =
             before.flat_map(|(_, last)| last.iter().copied().flatten()).collect();
         near.push((place, name));
         let verdict = verdict(&near, rule, name);
-        standings.push(Standing { name, sequence, rule: kind, verdict });
+        standings.push(OrderStanding { name, sequence, rule: kind, verdict });
         last[kind] = [last[kind][1], Some((place, name))];
     }
     standings
@@ -225,35 +229,42 @@ mod tests {
         format!("_c_00000000-0000-0000-0000-000000000000-{tag}{sequence:010}")
     }
 
-    fn write() -> Rule {
+    fn write() -> OrderRule {
         let blocker =
             |tag: &'static str, can_be_replaced| Blocker { tag: tag.into(), can_be_replaced };
-        Rule { waits_for: vec![blocker("w-", true), blocker("r-", false)], ..Rule::exclusive("w-") }
+        OrderRule {
+            waits_for: vec![blocker("w-", true), blocker("r-", false)],
+            ..OrderRule::exclusive("w-")
+        }
     }
 
-    fn read() -> Rule {
-        Rule { tag: "r-".into(), ..Rule::exclusive("w-") }
+    fn read() -> OrderRule {
+        OrderRule { tag: "r-".into(), ..OrderRule::exclusive("w-") }
     }
 
     /// Returns the node that `me` waits for, the one before that, and whether `me` is next; nothing
     /// if it is granted.
-    fn judge(rule: &Rule, children: &[String], me: &str) -> Option<(String, Option<String>, bool)> {
-        let Order::BySequence(placed) = contenders(children, rule, me) else {
+    fn judge(
+        rule: &OrderRule,
+        children: &[String],
+        me: &str,
+    ) -> Option<(String, Option<String>, bool)> {
+        let ContenderOrder::BySequence(placed) = contenders(children, rule, me) else {
             panic!("by creation")
         };
         match verdict(&placed, rule, me) {
-            Verdict::Granted => None,
-            Verdict::Wait { on, ahead, next } => {
+            TurnStep::Granted => None,
+            TurnStep::Wait { on, ahead, next } => {
                 Some((on.to_owned(), ahead.map(str::to_owned), next))
             }
-            Verdict::Vanished => panic!("vanished"),
+            TurnStep::Vanished => panic!("vanished"),
         }
     }
 
     #[test]
     fn the_lowest_holds_and_the_others_wait_for_their_predecessor() {
         let all = [30, 10, 20].map(|number| name("lock-", number));
-        let rule = Rule::exclusive("lock-");
+        let rule = OrderRule::exclusive("lock-");
         let [third, first, second] = &all;
         assert_eq!(judge(&rule, &all, first), None);
         assert_eq!(judge(&rule, &all, second), Some((first.clone(), None, true)));
@@ -309,42 +320,43 @@ mod tests {
         ]
         .map(str::to_owned)
         .to_vec();
-        let (rule, me) = (Rule::exclusive("lock-"), name("lock-", 5));
-        assert_eq!(contenders(&children, &rule, &me), Order::BySequence(vec![(5, &me)]));
+        let (rule, me) = (OrderRule::exclusive("lock-"), name("lock-", 5));
+        assert_eq!(contenders(&children, &rule, &me), ContenderOrder::BySequence(vec![(5, &me)]));
     }
 
     #[test]
     fn a_missing_node_has_vanished() {
-        let rule = Rule::exclusive("lock-");
-        assert_eq!(verdict(&[(1, "a")], &rule, "b"), Verdict::Vanished);
-        assert_eq!(verdict(&[], &rule, "b"), Verdict::Vanished);
+        let rule = OrderRule::exclusive("lock-");
+        assert_eq!(verdict(&[(1, "a")], &rule, "b"), TurnStep::Vanished);
+        assert_eq!(verdict(&[], &rule, "b"), TurnStep::Vanished);
     }
 
     /// kazoo #606, ZOOKEEPER-4372: compared as strings, or as plain numbers, the newcomer
     /// overtakes.
     #[test]
     fn numbers_that_do_not_tell_are_not_asked() {
-        let rule = Rule::exclusive("lock-");
+        let rule = OrderRule::exclusive("lock-");
         for sequences in [&[i32::MAX, 5][..], &[i32::MIN, i32::MAX], &[-1]] {
             let children: Vec<_> =
                 sequences.iter().map(|sequence| name("lock-", *sequence)).collect();
-            let Order::ByCreation(names) = contenders(&children, &rule, &children[0]) else {
+            let ContenderOrder::ByCreation(names) = contenders(&children, &rule, &children[0])
+            else {
                 panic!("{sequences:?}")
             };
             assert_eq!(names.len(), sequences.len());
         }
         let twins = [name("lock-", 7), name("a-lock-", 7), name("lock-", 8)];
-        assert!(matches!(contenders(&twins, &rule, &twins[0]), Order::ByCreation(_)));
-        assert!(matches!(contenders(&twins, &rule, &twins[2]), Order::BySequence(_)));
+        assert!(matches!(contenders(&twins, &rule, &twins[0]), ContenderOrder::ByCreation(_)));
+        assert!(matches!(contenders(&twins, &rule, &twins[2]), ContenderOrder::BySequence(_)));
     }
 
     #[test]
     fn nodes_of_one_transaction_do_not_both_hold() {
-        let rule = Rule::exclusive("lock-");
+        let rule = OrderRule::exclusive("lock-");
         let (one, two) = (name("a-lock-", -5), name("b-lock-", -5));
         let placed = [(9, one.as_str()), (9, two.as_str())];
-        assert_eq!(verdict(&placed, &rule, &one), Verdict::Granted);
-        assert!(matches!(verdict(&placed, &rule, &two), Verdict::Wait { next: true, .. }));
+        assert_eq!(verdict(&placed, &rule, &one), TurnStep::Granted);
+        assert!(matches!(verdict(&placed, &rule, &two), TurnStep::Wait { next: true, .. }));
     }
 
     proptest! {
@@ -386,7 +398,7 @@ mod tests {
             queue in prop::collection::btree_map(0..i32::MAX, 0..3usize, 1..40),
             wrapped in any::<bool>(),
         ) {
-            let rules = [write(), read(), Rule::exclusive("x-")];
+            let rules = [write(), read(), OrderRule::exclusive("x-")];
             let tags = ["w-", "r-", "x-"];
             let mut children: Vec<_> =
                 queue.into_iter().map(|(number, kind)| name(tags[kind], number)).collect();
@@ -401,8 +413,8 @@ mod tests {
             for standing in line {
                 let (rule, me) = (&rules[standing.rule], standing.name);
                 let placed = match contenders(&children, rule, me) {
-                    Order::BySequence(placed) => placed,
-                    Order::ByCreation(names) => {
+                    ContenderOrder::BySequence(placed) => placed,
+                    ContenderOrder::ByCreation(names) => {
                         names.into_iter().map(|name| (place(name), name)).collect()
                     }
                 };

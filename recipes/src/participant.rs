@@ -13,7 +13,7 @@ use crate::path::child;
 /// The number of nodes that are read at a time.
 const READS_AT_ONCE: usize = 64;
 
-/// Holds or waits for a lock; leads, or waits to lead.
+/// Holds or waits for a lock, leads or waits to lead, or is in a barrier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
@@ -69,7 +69,7 @@ async fn first_participants(
     limit: usize,
 ) -> Result<Vec<Participant>, Error> {
     let mut participants = Vec::new();
-    let names = in_order(zk, parent, tag, Read::AsIs).await?;
+    let names = in_order(zk, parent, tag, ReadAge::AsIs).await?;
     // Reads no more than requested, unless some no longer exist since they were listed.
     for names in names.chunks(limit.clamp(1, READS_AT_ONCE)) {
         let paths: Vec<_> = names.iter().map(|name| child(parent, name)).collect();
@@ -129,7 +129,7 @@ pub(crate) async fn by_creation<'n>(
 
 /// How old the response of a read may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ReadAge {
     /// As old as the server is behind.
     AsIs,
     /// The state is not older than the call.
@@ -141,10 +141,10 @@ pub(crate) async fn in_order(
     zk: &CuratorFramework,
     parent: &ZPath,
     tag: &str,
-    read: Read,
+    read: ReadAge,
 ) -> Result<Vec<String>, Error> {
     let children = zk.children(parent.as_str());
-    let children = if read == Read::AsIs { children } else { children.linearizable() };
+    let children = if read == ReadAge::AsIs { children } else { children.linearizable() };
     let children = match children.await {
         Ok(children) => children,
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),

@@ -22,11 +22,11 @@ const UNLUCKY: u32 = 3;
 
 /// The duration of the last write, limited by the longest pause.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+pub(crate) struct LastWriteDuration {
     micros: AtomicU64,
 }
 
-impl Flight {
+impl LastWriteDuration {
     /// Notes a write that was sent then, and has succeeded now.
     pub(crate) fn ended(&self, sent: Instant) {
         let took = sent.elapsed().min(LONGEST_PAUSE).as_micros();
@@ -40,12 +40,12 @@ impl Flight {
 
 /// The conflicts of an operation.
 #[derive(Debug)]
-pub(crate) struct Conflicts {
+pub(crate) struct RaceConflicts {
     met: u32,
     pause: Duration,
 }
 
-impl Conflicts {
+impl RaceConflicts {
     pub(crate) const fn new() -> Self {
         Self { met: 0, pause: FIRST_PAUSE }
     }
@@ -57,7 +57,7 @@ impl Conflicts {
     }
 
     /// Waits before the next try.
-    pub(crate) async fn pause(&mut self, zk: &CuratorFramework, flight: &Flight) {
+    pub(crate) async fn pause(&mut self, zk: &CuratorFramework, flight: &LastWriteDuration) {
         sleep(self.next(flight.last(), fraction(zk))).await;
     }
 
@@ -116,18 +116,18 @@ mod tests {
 
     #[test]
     fn pauses_grow_up_to_a_limit() {
-        let mut few = Conflicts::new();
+        let mut few = RaceConflicts::new();
         let pauses: Vec<_> = (0..6).map(|_| few.next(Duration::ZERO, 1.0)).collect();
         assert!(pauses.is_sorted());
         assert_eq!((pauses[0], pauses[5]), (FIRST_PAUSE * 3, LONGEST_PAUSE));
-        assert_eq!(Conflicts::new().next(Duration::ZERO, 0.0), FIRST_PAUSE);
+        assert_eq!(RaceConflicts::new().next(Duration::ZERO, 0.0), FIRST_PAUSE);
         let flight = Duration::from_millis(3);
-        assert_eq!(Conflicts::new().next(flight, 0.0), flight);
+        assert_eq!(RaceConflicts::new().next(flight, 0.0), flight);
     }
 
     #[test]
     fn who_loses_often_waits_half_as_long() {
-        let mut many = Conflicts::new();
+        let mut many = RaceConflicts::new();
         for _ in 0..20 {
             many.note();
         }
@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_flight_is_as_long_as_the_longest_pause_at_most() {
-        let flight = Flight::default();
+        let flight = LastWriteDuration::default();
         let sent = Instant::now();
         tokio::time::advance(Duration::from_millis(7)).await;
         flight.ended(sent);

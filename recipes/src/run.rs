@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use zk_curator::internal::Locked;
 
-use crate::shutdown::{Ending, Shutdown};
+use crate::shutdown::{RunEnding, Shutdown};
 
 /// A run of a consumer, a worker, a schedule, a member, a candidate or a sharder, which lasts until
 /// an error or [the stop](Self::until). Nothing happens before it is polled.
@@ -21,36 +21,35 @@ use crate::shutdown::{Ending, Shutdown};
 #[must_use = "nothing runs until it is awaited"]
 pub struct Run<F> {
     future: Pin<Box<F>>,
-    stop: Stop,
+    stop: RunStop,
 }
 
 /// The end of a run, from the moment when it begins.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<Locked<Option<Shutdown>>>);
+pub(crate) struct RunStop(Arc<Locked<Option<Shutdown>>>);
 
-impl Stop {
+impl RunStop {
     /// The end of the run that begins now.
     pub(crate) fn shutdown(&self) -> Shutdown {
-        self.0.lock().take().unwrap_or_else(Shutdown::never)
+        self.0.lock().take().unwrap_or_default()
     }
 
-    pub(crate) fn ending(&self) -> Ending {
+    pub(crate) fn ending(&self) -> RunEnding {
         self.shutdown().ending()
     }
 }
 
 impl<F: Future> Run<F> {
-    pub(crate) fn new(run: impl FnOnce(Stop) -> F) -> Self {
-        let stop = Stop::default();
+    pub(crate) fn new(run: impl FnOnce(RunStop) -> F) -> Self {
+        let stop = RunStop::default();
         Self { future: Box::pin(run(stop.clone())), stop }
     }
 
-    /// Ends the run at the [stop](Shutdown) of `shutdown`, for example a
-    /// [`CancellationToken`](crate::CancellationToken). Bodies may then continue for its time to
-    /// drain; the method that returned this run says what else happens. Without effect on a run that
-    /// was already polled. Default: never.
-    pub fn until(self, shutdown: impl Into<Shutdown>) -> Self {
-        *self.stop.0.lock() = Some(shutdown.into());
+    /// Ends the run at the stop of `shutdown`. Bodies may then continue for its time to drain; the
+    /// method that returned this run says what else happens. Without effect on a run that was
+    /// already polled. Default: never.
+    pub fn until(self, shutdown: Shutdown) -> Self {
+        *self.stop.0.lock() = Some(shutdown);
         self
     }
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use tracing::warn;
-use zk_curator::internal::{bounded, sleep_until};
-use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
+use zk_curator::internal::{CancellationToken, bounded, sleep_until};
+use zk_curator::{ConnectionState, CuratorFramework};
 
 /// Decides when a [`Run`](crate::Run) of a consumer, a worker, a schedule, an election or a sharder
 /// [stops](crate::Run::until), and for how long bodies may then continue.
 ///
-/// Made with `on_signals` (feature `signal`), or of a [`CancellationToken`], by [`into`](Into) or
-/// with [`on`](Self::on). Cheap to clone: one serves all runs of a process. It contains only the
-/// settings that all of these share; the number of concurrent bodies is an argument where it
-/// applies.
+/// Made with `on_signals` (feature `signal`), with [`when`](Self::when) of a future, or with
+/// [`new`](Self::new), to be begun by the process itself. Cheap to clone: one serves all runs of a
+/// process. It contains only the settings that all of these share; the number of concurrent bodies
+/// is an argument where it applies.
 ///
 /// All steps of the end of a process have one [deadline](Self::deadline), also without servers:
 ///
-/// 1. A signal arrives, the token is cancelled, or [`begin`](Self::begin) is called.
+/// 1. A signal arrives, the future resolves, or [`begin`](Self::begin) is called.
 /// 2. [`step`](Self::step)`(registration.drain())`: other processes stop calling this one.
 /// 3. Wait for the runs.
 /// 4. `step(registration.unregister())`, `step(guard.release())`, and so on.
@@ -34,10 +34,10 @@ use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
 /// use std::time::Duration;
 ///
 /// use zk_curator_recipes::queue::LockingQueue;
-/// use zk_curator_recipes::{CancellationToken, Shutdown};
+/// use zk_curator_recipes::Shutdown;
 ///
 /// // In a service: `Shutdown::on_signals()?`, with the feature `signal`.
-/// let shutdown = Shutdown::on(CancellationToken::new()).drain(Duration::from_secs(10));
+/// let shutdown = Shutdown::new().drain(Duration::from_secs(10));
 ///
 /// let mails = LockingQueue::new(&zk, "/mails");
 /// mails.put("hello").await?;
@@ -57,12 +57,12 @@ pub struct Shutdown {
     stop: CancellationToken,
     drain: Duration,
     deadline: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<ShutdownShared>,
 }
 
 /// The state that all clones share.
 #[derive(Debug, Default)]
-struct Shared {
+struct ShutdownShared {
     /// The time at which the stop was noticed first.
     since: OnceLock<Instant>,
     /// Ends the task that waits for the stop, if there is one.
@@ -78,9 +78,14 @@ impl Shutdown {
     /// for the rest.
     pub const DEADLINE: Duration = Duration::from_secs(25);
 
-    /// Stops when this token is cancelled. A run with a token that is cancelled already begins
+    /// Stops when [`begin`](Self::begin) is called. A run whose shutdown has already begun begins
     /// nothing.
-    pub fn on(stop: CancellationToken) -> Self {
+    pub fn new() -> Self {
+        Self::on(CancellationToken::new())
+    }
+
+    /// Stops when this token is cancelled.
+    pub(crate) fn on(stop: CancellationToken) -> Self {
         Self { stop, drain: Self::DRAIN, deadline: Self::DEADLINE, shared: Arc::default() }
     }
 
@@ -101,7 +106,7 @@ impl Shutdown {
     /// limits the end.
     ///
     /// A process that reloads its configuration at HUP waits for its signals itself, and uses
-    /// [`on`](Self::on).
+    /// [`when`](Self::when).
     ///
     /// # Errors
     /// The errors of the operating system.
@@ -114,13 +119,17 @@ impl Shutdown {
         Ok(Self::when(async move { signals.next().await }))
     }
 
-    /// Stops when a future resolves, which a task waits for. The future is dropped with the last
-    /// clone.
-    #[cfg(any(feature = "signal", test))]
-    fn when(stopped: impl Future<Output = ()> + Send + 'static) -> Self {
+    /// Stops when a future resolves, for example a signal of the process or the `cancelled_owned`
+    /// of a `CancellationToken`. A task waits for it, so a run that begins in the same moment may
+    /// take an item although the future has already resolved; call [`begin`](Self::begin) if it is
+    /// known to. The future is dropped with the last clone.
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime.
+    pub fn when(stopped: impl Future<Output = ()> + Send + 'static) -> Self {
         let unused = CancellationToken::new();
         let _when = Some(unused.clone().drop_guard());
-        let shared = Arc::new(Shared { _when, ..Shared::default() });
+        let shared = Arc::new(ShutdownShared { _when, ..ShutdownShared::default() });
         let shutdown = Self { shared, ..Self::on(CancellationToken::new()) };
         let (stop, shared) = (shutdown.stop.clone(), Arc::downgrade(&shutdown.shared));
         tokio::spawn(async move {
@@ -135,11 +144,6 @@ impl Shutdown {
             stop.cancel();
         });
         shutdown
-    }
-
-    /// Never stops.
-    pub(crate) fn never() -> Self {
-        Self::on(CancellationToken::new())
     }
 
     /// Sets the time for which bodies that run at the stop may continue. Bodies that still run then
@@ -158,8 +162,7 @@ impl Shutdown {
         self
     }
 
-    /// Stops now, as a signal would, for a process that ends for another reason. If this was made of
-    /// a token, the token is cancelled.
+    /// Stops now, as a signal would, for a process that ends for another reason.
     pub fn begin(&self) {
         self.shared.since();
         self.stop.cancel();
@@ -185,11 +188,12 @@ impl Shutdown {
     }
 
     /// Performs a step of the end of a process, such as `registration.drain()`,
-    /// `registration.unregister()` or `guard.release()`. Returns its result, or `None` if it has not
-    /// ended at the deadline. The step is dropped then; the futures of this crate continue in the
-    /// background as they document, until the framework is closed.
+    /// `registration.unregister()` or `guard.release()`. Returns its result, or `None` if it has
+    /// not ended at the deadline. The step is dropped then; the futures of this crate continue in
+    /// the background as they document, until the framework is closed.
     ///
-    /// The deadline begins when the stop is noticed by any clone, at the latest with the first step.
+    /// The deadline begins when the stop is noticed by any clone, at the latest with the first
+    /// step.
     ///
     /// # Cancel safety
     /// As that of the step.
@@ -204,8 +208,8 @@ impl Shutdown {
 
     /// Closes the framework, for all clones of its handle. Returns `true` if a server has confirmed
     /// the end of the session, and all cleanup is done. Otherwise it logs the reason as a warning,
-    /// and the servers delete the ephemeral nodes when the session expires; a process needs to do no
-    /// more. After the deadline it does not wait.
+    /// and the servers delete the ephemeral nodes when the session expires; a process needs to do
+    /// no more. After the deadline it does not wait.
     ///
     /// # Cancel safety
     /// Once the future was polled, the framework is closed in the background in any case.
@@ -224,33 +228,32 @@ impl Shutdown {
     }
 
     /// The end of one run.
-    pub(crate) const fn ending(self) -> Ending {
-        Ending { shutdown: self, since: OnceLock::new() }
+    pub(crate) const fn ending(self) -> RunEnding {
+        RunEnding { shutdown: self, since: OnceLock::new() }
     }
 }
 
-impl Shared {
+impl ShutdownShared {
     /// Returns the time of the stop. If it was not noticed yet, it is now.
     fn since(&self) -> Instant {
         *self.since.get_or_init(Instant::now)
     }
 }
 
-/// Stops when the token is cancelled, and drains for [`DRAIN`](Shutdown::DRAIN).
-impl From<CancellationToken> for Shutdown {
-    fn from(stop: CancellationToken) -> Self {
-        Self::on(stop)
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 /// The end of one run, from the stop on.
-pub(crate) struct Ending {
+pub(crate) struct RunEnding {
     shutdown: Shutdown,
     /// When this run has noticed the stop.
     since: OnceLock<Instant>,
 }
 
-impl Ending {
+impl RunEnding {
     pub(crate) fn has_begun(&self) -> bool {
         let has_begun = self.shutdown.has_begun();
         if has_begun {
@@ -326,12 +329,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn begin_stops_all_clones_and_the_token() {
-        let stop = CancellationToken::new();
-        let shutdown = Shutdown::on(stop.clone());
+    async fn begin_stops_all_clones() {
+        let shutdown = Shutdown::new();
         assert!(!shutdown.has_begun());
         shutdown.clone().begin();
-        assert!(shutdown.has_begun() && stop.is_cancelled());
+        assert!(shutdown.has_begun());
         shutdown.begun().await;
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zk_curator_client::internal::sleep;
 use zk_curator_client::{Created, Error as RawError, ErrorCode, OpResult, Stat};
 
-use super::receipt::{Receipt, ReceiptNode, ReceiptState, Verdict, append};
+use super::receipt::{Receipt, ReceiptNode, ReceiptOutcome, ReceiptState, append};
 use crate::core::{RACE_ROUNDS, Session};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
@@ -20,13 +20,13 @@ pub struct Applied {
     zxid: i64,
     results: Option<Vec<OpResult>>,
     session: Arc<Session>,
-    proof: Proof,
+    proof: CommitProof,
 }
 
 /// The node of a [receipt](Receipt), as a transaction has written it. See
 /// [`CertainTransaction::while_there`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proof {
+pub struct CommitProof {
     /// The path on the server. No two receipts have the same.
     path: Arc<str>,
 }
@@ -34,7 +34,7 @@ pub struct Proof {
 impl Applied {
     /// Returns the node of the receipt that proves the transaction.
     #[must_use]
-    pub const fn proof(&self) -> &Proof {
+    pub const fn proof(&self) -> &CommitProof {
         &self.proof
     }
 
@@ -131,7 +131,7 @@ pub struct CertainTransaction {
     transaction: Transaction,
     receipt: Receipt,
     /// The node of a receipt that has to exist.
-    proof: Option<Proof>,
+    proof: Option<CommitProof>,
 }
 
 impl CertainTransaction {
@@ -149,7 +149,7 @@ impl CertainTransaction {
     /// A node with children cannot be deleted. So the parent of the receipt is still the node from
     /// the time of the proof, and so are the results of later reads: the version in a conditional
     /// write cannot match another node that was created in its place.
-    pub fn while_there(mut self, proof: &Proof) -> Self {
+    pub fn while_there(mut self, proof: &CommitProof) -> Self {
         self.proof = Some(proof.clone());
         self
     }
@@ -172,6 +172,7 @@ impl CertainTransaction {
         self.into_future()
     }
 
+    #[expect(clippy::too_many_lines, reason = "the outcomes of a commit, each with its next step")]
     async fn run(self) -> Result<Applied> {
         let Self { transaction, receipt, proof } = &self;
         let target = &transaction.target;
@@ -224,7 +225,7 @@ impl CertainTransaction {
             if error.may_have_applied() || suspect {
                 let lost = transaction.error(&ops, error.clone());
                 match self.check_outcome(&budget, &node, number, &lost).await? {
-                    Verdict::Applied { zxid, version } => {
+                    ReceiptOutcome::Applied { zxid, version } => {
                         transaction.note_created(&ops, zxid);
                         let proof = proven(&mut state, node, zxid, version);
                         return Ok(Applied {
@@ -234,8 +235,8 @@ impl CertainTransaction {
                             proof,
                         });
                     }
-                    Verdict::NotApplied if !suspect => node.unwritten(),
-                    Verdict::Unreadable if !suspect => return Err(lost),
+                    ReceiptOutcome::NotApplied if !suspect => node.unwritten(),
+                    ReceiptOutcome::Unreadable if !suspect => return Err(lost),
                     // Another client caused the refusal. A node that this client has not created is
                     // not its receipt.
                     _ if rounds.next().is_some() => {
@@ -302,7 +303,7 @@ impl CertainTransaction {
         node: &ReceiptNode,
         number: u64,
         lost: &Error,
-    ) -> Result<Verdict> {
+    ) -> Result<ReceiptOutcome> {
         let target = &self.transaction.target;
         let expired = || target.error(RawError::SessionExpired { sent: true });
         loop {
@@ -333,9 +334,9 @@ impl CertainTransaction {
 
 /// Returns the proof of a receipt that a transaction has written, and makes the receipt available
 /// again.
-fn proven(state: &mut ReceiptState, mut node: ReceiptNode, zxid: i64, version: i32) -> Proof {
+fn proven(state: &mut ReceiptState, mut node: ReceiptNode, zxid: i64, version: i32) -> CommitProof {
     node.written(zxid, version);
-    let proof = Proof { path: node.path.as_str().into() };
+    let proof = CommitProof { path: node.path.as_str().into() };
     state.put(node);
     proof
 }

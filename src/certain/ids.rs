@@ -69,9 +69,9 @@ pub struct Id<'a> {
 
 impl Id<'_> {
     /// Applies a transaction once, or fails. `build` adds its operations to one that creates the
-    /// id, which is operation 0. After an error without `may_have_applied`, nothing has changed, and
-    /// the next transaction can have the same id. If the owner is gone before anything was applied,
-    /// the transaction is sent again with another id.
+    /// id, which is operation 0. After an error without `may_have_applied`, nothing has changed,
+    /// and the next transaction can have the same id. If the owner is gone before anything was
+    /// applied, the transaction is sent again with another id.
     ///
     /// Returns the results of the operations after the id; none if the id has proven that the
     /// transaction was applied.
@@ -148,8 +148,8 @@ impl Id<'_> {
         }
     }
 
-    /// Returns `true` if the transaction was applied, after the node of the owner is gone; `None` if
-    /// this is unknown, because ids were collected in between.
+    /// Returns `true` if the transaction was applied, after the node of the owner is gone; `None`
+    /// if this is unknown, because ids were collected in between.
     async fn was_applied(&self) -> Result<Option<bool>> {
         let (zk, presence) = (&self.ids.zk, &self.presence);
         // From here on it can no longer be applied. The server may learn of the end of the session
@@ -297,8 +297,8 @@ impl Ids {
         let (zk, path) = (&self.zk, self.path.as_str());
         let names = zk.children(path).await?;
         let orphans: Vec<String> = orphans(&names).map(|name| self.child(name)).collect();
-        // The clock is the servers'. If it jumps, some owners may be unable to determine the outcome
-        // of a transaction.
+        // The clock is the servers'. If it jumps, some owners may be unable to determine the
+        // outcome of a transaction.
         let age =
             i64::try_from(COLLECTED_AFTER.saturating_sub(presence.since.elapsed()).as_millis());
         let before = presence.node.stat().ctime.saturating_sub(age.unwrap_or(i64::MAX));

@@ -14,7 +14,7 @@
 //! use zk_curator::certain::Receipt;
 //!
 //! zk.create("/counter").data("41").await?;
-//! let receipt = Receipt::at(&zk, "/counter");
+//! let receipt = Receipt::new(&zk, "/counter");
 //! let applied = zk.transaction().set_data_if("/counter", "42", 0).certain(&receipt).await?;
 //! // The transaction id is that of the last write of the node.
 //! let (_, stat) = zk.get_data("/counter").with_stat().await?;
@@ -80,10 +80,10 @@ mod receipt;
 mod resolve;
 mod single;
 
-pub use commit::{Applied, CertainTransaction, Proof};
+pub use commit::{Applied, CertainTransaction, CommitProof};
 #[doc(hidden)]
 pub use ids::{Id, Ids, protected_name};
 pub use pool::ReceiptPool;
 pub use receipt::{Receipt, is_receipt};
 #[doc(hidden)]
-pub use resolve::{Seen, resolve};
+pub use resolve::{ResolvedOutcome, resolve};

@@ -52,7 +52,7 @@ impl ReceiptPool {
     /// If the future is dropped, the transaction may or may not be applied.
     pub async fn apply(&self, transaction: Transaction) -> Result<Applied> {
         let receipt = self.free().pop();
-        let receipt = receipt.unwrap_or_else(|| Receipt::at(&self.zk, self.parent.as_str()));
+        let receipt = receipt.unwrap_or_else(|| Receipt::new(&self.zk, self.parent.as_str()));
         let applied = transaction.certain(&receipt).commit().await;
         self.free().push(receipt);
         applied

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zk_curator_client::{CreateMode, Data, Error as RawError, ErrorCode, Op, Stat, Version};
 
 use crate::core::{
-    Cleanup, Core, Deletion, FencingToken, Registration, Session, read_behind_quorum,
+    Cleanup, Core, FencingToken, OwedDeletion, ResourceRegistration, Session, read_behind_quorum,
 };
 use crate::framework::CuratorFramework;
 use crate::path::join;
@@ -56,7 +56,7 @@ impl Receipt {
     ///
     /// The parent may be any node that may have children. A listing of it shows one more child. An
     /// invalid path is an error of the transaction.
-    pub fn at(zk: &CuratorFramework, parent: impl Into<String>) -> Self {
+    pub fn new(zk: &CuratorFramework, parent: impl Into<String>) -> Self {
         Self { zk: zk.clone(), parent: parent.into(), state: Arc::default() }
     }
 
@@ -150,12 +150,12 @@ pub(super) struct ReceiptNode {
     pub(super) version: Option<i32>,
     /// `true` if the node may exist.
     may_exist: bool,
-    registration: Option<Registration>,
+    registration: Option<ResourceRegistration>,
 }
 
 /// The outcome of a transaction, by its receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ReceiptOutcome {
     /// The transaction was applied: its id, and the version of the receipt since.
     Applied { zxid: i64, version: i32 },
     /// The transaction was not applied.
@@ -203,7 +203,7 @@ impl ReceiptNode {
 
     /// Judges the transaction with this number by the receipt. `read` is `None` if the node does
     /// not exist.
-    pub(super) fn judge(&self, number: u64, read: Option<(&[u8], &Stat)>) -> Verdict {
+    pub(super) fn judge(&self, number: u64, read: Option<(&[u8], &Stat)>) -> ReceiptOutcome {
         judge(self.version, number, read)
     }
 }
@@ -219,7 +219,7 @@ impl Drop for ReceiptNode {
         let first = Some(session.raw.delete(&path, Version::Any));
         self.zk
             .core()
-            .owe(Cleanup::Delete(Deletion { first, ..Deletion::of(session, path, true) }));
+            .owe(Cleanup::Delete(OwedDeletion { first, ..OwedDeletion::of(session, path, true) }));
     }
 }
 
@@ -245,14 +245,14 @@ pub(super) fn append(
     });
 }
 
-fn judge(before: Option<i32>, number: u64, read: Option<(&[u8], &Stat)>) -> Verdict {
+fn judge(before: Option<i32>, number: u64, read: Option<(&[u8], &Stat)>) -> ReceiptOutcome {
     match (before, read) {
         (_, Some((data, stat))) if data == number.to_string().as_bytes() => {
-            Verdict::Applied { zxid: stat.mzxid, version: stat.version }
+            ReceiptOutcome::Applied { zxid: stat.mzxid, version: stat.version }
         }
-        (Some(before), Some((_, stat))) if stat.version == before => Verdict::NotApplied,
-        (None, None) => Verdict::NotApplied,
-        _ => Verdict::Unreadable,
+        (Some(before), Some((_, stat))) if stat.version == before => ReceiptOutcome::NotApplied,
+        (None, None) => ReceiptOutcome::NotApplied,
+        _ => ReceiptOutcome::Unreadable,
     }
 }
 
@@ -263,16 +263,16 @@ mod tests {
     #[test]
     fn only_the_number_proves_and_only_what_was_there_disproves() {
         let stat = |version| Stat { version, mzxid: 9, ..Stat::default() };
-        let applied = |version| Verdict::Applied { zxid: 9, version };
+        let applied = |version| ReceiptOutcome::Applied { zxid: 9, version };
         for (before, read, verdict) in [
-            (None, None, Verdict::NotApplied),
+            (None, None, ReceiptOutcome::NotApplied),
             (None, Some(("7", 1)), applied(1)),
-            (None, Some(("6", 1)), Verdict::Unreadable),
-            (Some(3), Some(("6", 3)), Verdict::NotApplied),
+            (None, Some(("6", 1)), ReceiptOutcome::Unreadable),
+            (Some(3), Some(("6", 3)), ReceiptOutcome::NotApplied),
             (Some(3), Some(("7", 4)), applied(4)),
-            (Some(3), Some(("8", 4)), Verdict::Unreadable),
-            (Some(3), Some(("", 4)), Verdict::Unreadable),
-            (Some(3), None, Verdict::Unreadable),
+            (Some(3), Some(("8", 4)), ReceiptOutcome::Unreadable),
+            (Some(3), Some(("", 4)), ReceiptOutcome::Unreadable),
+            (Some(3), None, ReceiptOutcome::Unreadable),
         ] {
             let stat = stat(read.map_or(0, |(_, version)| version));
             let seen = read.map(|(data, _)| (data.as_bytes(), &stat));

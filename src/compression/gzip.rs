@@ -15,7 +15,7 @@ const DEFAULT_LIMIT: usize = 64 << 20;
 /// 00 00`, at the default level. It reads every header of the RFC (extra field, name, comment,
 /// header checksum), and several members in a row, which Java's `GZIPInputStream` and gzip accept
 /// although Curator does not. It reads empty data, which no compressor writes, as empty data,
-/// because parents are always created without data.
+/// because parents, and nodes without data of their own or by default, are created without data.
 ///
 /// ```
 /// use std::error::Error;

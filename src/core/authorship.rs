@@ -29,17 +29,17 @@ pub struct Authorship(Arc<Author>);
 
 #[derive(Debug, Default)]
 struct Author {
-    state: Arc<State>,
+    state: Arc<AuthorshipState>,
 }
 
-type State = Locked<Option<Sent>>;
+type AuthorshipState = Locked<Option<UnknownCreates>>;
 
 /// Makes the janitor delete the node of an author that is gone.
-type Cleanup = Arc<dyn Fn(Orphan) + Send + Sync>;
+type AuthorshipCleanup = Arc<dyn Fn(Orphan) + Send + Sync>;
 
 /// Creates that were sent, of which one may have been applied.
-struct Sent {
-    cleanup: Cleanup,
+struct UnknownCreates {
+    cleanup: AuthorshipCleanup,
     /// The path on the server.
     path: String,
     session: Arc<Session>,
@@ -55,7 +55,7 @@ pub(crate) struct Authors(Locked<ByPath>);
 
 #[derive(Debug, Default)]
 struct ByPath {
-    authors: BTreeMap<String, Vec<Weak<State>>>,
+    authors: BTreeMap<String, Vec<Weak<AuthorshipState>>>,
     /// The number of creates whose response has not arrived, or is not processed yet.
     in_flight: BTreeMap<String, usize>,
     /// The number of paths at which the paths of dropped authors are removed.
@@ -63,7 +63,7 @@ struct ByPath {
 }
 
 impl ByPath {
-    fn add(&mut self, path: &str, author: &Arc<State>) {
+    fn add(&mut self, path: &str, author: &Arc<AuthorshipState>) {
         if self.authors.len() > self.most {
             self.authors
                 .retain(|_, of_path| of_path.iter().any(|author| author.strong_count() > 0));
@@ -130,7 +130,7 @@ impl Drop for PendingCreate<'_> {
 pub(crate) struct Orphan {
     pub(crate) session: Arc<Session>,
     pub(crate) path: String,
-    state: Arc<State>,
+    state: Arc<AuthorshipState>,
 }
 
 impl Orphan {
@@ -176,7 +176,13 @@ impl Authorship {
             state => {
                 let (path, after) = (path.to_owned(), session.raw.last_zxid_seen());
                 let cleanup = Arc::new(cleanup);
-                *state = Some(Sent { cleanup, path, session: Arc::clone(session), after, open: 1 });
+                *state = Some(UnknownCreates {
+                    cleanup,
+                    path,
+                    session: Arc::clone(session),
+                    after,
+                    open: 1,
+                });
             }
         }
     }
@@ -226,14 +232,14 @@ impl Authorship {
     }
 }
 
-impl Sent {
+impl UnknownCreates {
     fn is_of(&self, path: &str, session: &Session) -> bool {
         self.session.epoch == session.epoch && self.path == path
     }
 }
 
 fn take_alone(
-    state: &State,
+    state: &AuthorshipState,
     authors: &Authors,
     path: &str,
     czxid: i64,
@@ -245,7 +251,13 @@ fn take_alone(
     is_alone.then(|| take(state, &authors, path, czxid, session))
 }
 
-fn take(state: &State, authors: &ByPath, path: &str, czxid: i64, session: &Session) -> bool {
+fn take(
+    state: &AuthorshipState,
+    authors: &ByPath,
+    path: &str,
+    czxid: i64,
+    session: &Session,
+) -> bool {
     let is_own =
         state.lock().as_ref().is_some_and(|sent| sent.is_of(path, session) && czxid > sent.after);
     if is_own {
@@ -254,9 +266,9 @@ fn take(state: &State, authors: &ByPath, path: &str, czxid: i64, session: &Sessi
     is_own
 }
 
-impl fmt::Debug for Sent {
+impl fmt::Debug for UnknownCreates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sent")
+        f.debug_struct("SentCreate")
             .field("path", &self.path)
             .field("open", &self.open)
             .finish_non_exhaustive()

@@ -27,10 +27,10 @@ struct Going {
 }
 
 impl Deletes {
-    fn begin(&self, path: &str, czxid: i64) -> Look<'_> {
+    fn begin(&self, path: &str, czxid: i64) -> IdentityDelete<'_> {
         let key = (path.to_owned(), czxid);
         self.lock().entry(key.clone()).or_default().deleting += 1;
-        Look { deletes: self, key }
+        IdentityDelete { deletes: self, key }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, i64), Going>> {
@@ -39,12 +39,12 @@ impl Deletes {
 }
 
 /// One delete.
-struct Look<'a> {
+struct IdentityDelete<'a> {
     deletes: &'a Deletes,
     key: (String, i64),
 }
 
-impl Look<'_> {
+impl IdentityDelete<'_> {
     /// Returns the number of deletes of this node that were sent.
     fn sent(&self) -> u64 {
         self.deletes.lock().get(&self.key).map_or(0, |going| going.sent)
@@ -60,7 +60,7 @@ impl Look<'_> {
     }
 }
 
-impl Drop for Look<'_> {
+impl Drop for IdentityDelete<'_> {
     fn drop(&mut self) {
         let mut deletes = self.deletes.lock();
         if let Some(going) = deletes.get_mut(&self.key) {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zk_curator_client::{Error as RawError, ErrorCode, Stat};
 
 use super::quorum::read_behind_quorum;
-use super::random::Random;
+use super::random::RandomSource;
 use crate::path::join;
 use crate::raw::RawClient;
 
@@ -19,12 +19,12 @@ pub(crate) struct Protection {
 }
 
 /// Returns a new prefix in Curator's form: `_c_`, a UUID in lower case, and a hyphen.
-pub(crate) fn new_prefix(random: &Random) -> String {
+pub(crate) fn new_prefix(random: &RandomSource) -> String {
     format!("_c_{}-", random.guid())
 }
 
 /// The node of a protected create.
-pub(crate) struct Found {
+pub(crate) struct ProtectedNode {
     pub(crate) path: String,
     /// The stat, if the node was read with the data that identify it.
     pub(crate) stat: Option<Stat>,
@@ -37,11 +37,13 @@ pub(crate) struct Found {
 pub(crate) async fn find(
     raw: &dyn RawClient,
     protection: &Protection,
-) -> Result<Option<Found>, RawError> {
+) -> Result<Option<ProtectedNode>, RawError> {
     if let Some(ours) = &protection.data {
         let path = join(&protection.parent, &protection.prefix);
         return match read_behind_quorum(raw, &path, |raw, path| raw.get_data(path)).await {
-            Ok(node) => Ok((node.data == *ours).then_some(Found { path, stat: Some(node.stat) })),
+            Ok(node) => {
+                Ok((node.data == *ours).then_some(ProtectedNode { path, stat: Some(node.stat) }))
+            }
             Err(RawError::Refused(ErrorCode::NoNode)) => Ok(None),
             Err(error) => Err(error),
         };
@@ -54,5 +56,5 @@ pub(crate) async fn find(
         Err(error) => return Err(error),
     };
     let found = names.iter().find(|name| name.starts_with(&protection.prefix));
-    Ok(found.map(|name| Found { path: join(&protection.parent, name), stat: None }))
+    Ok(found.map(|name| ProtectedNode { path: join(&protection.parent, name), stat: None }))
 }

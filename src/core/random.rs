@@ -4,9 +4,9 @@ use zk_curator_client::internal::Locked;
 
 /// A generator that a whole framework shares if it has a seed. Without a seed, each choice has its
 /// own source.
-pub(crate) struct Random(Option<Locked<fastrand::Rng>>);
+pub(crate) struct RandomSource(Option<Locked<fastrand::Rng>>);
 
-impl Random {
+impl RandomSource {
     pub(crate) fn new(seed: Option<u64>) -> Self {
         Self(seed.map(|seed| Locked::new(fastrand::Rng::with_seed(seed))))
     }
@@ -43,10 +43,10 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use super::Random;
+    use super::RandomSource;
 
     fn drawn(seed: Option<u64>) -> [u64; 3] {
-        let random = Random::new(seed);
+        let random = RandomSource::new(seed);
         [random.number(), random.number(), random.up_to(u64::MAX)]
     }
 
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn both_ends_of_a_range_are_drawn() {
         for seed in [Some(1), None] {
-            let random = Random::new(seed);
+            let random = RandomSource::new(seed);
             let mut seen = [false; 3];
             for _ in 0..200 {
                 seen[usize::try_from(random.up_to(2)).unwrap()] = true;

@@ -13,7 +13,7 @@ use crate::schema::SchemaSet;
 use crate::state::ConnectionStateErrorPolicy;
 
 /// Returns the address of a member of the ensemble.
-pub(crate) type Addresses = Arc<dyn Fn(&EnsembleServer) -> Option<String> + Send + Sync>;
+pub(crate) type AddressOfMember = Arc<dyn Fn(&EnsembleServer) -> Option<String> + Send + Sync>;
 
 #[derive(Clone)]
 pub(crate) struct Settings {
@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     pub(crate) default_data: Bytes,
     pub(crate) error_policy: ConnectionStateErrorPolicy,
     pub(crate) ensemble_tracker: bool,
-    pub(crate) ensemble_addresses: Option<Addresses>,
+    pub(crate) ensemble_addresses: Option<AddressOfMember>,
     /// The ACL for the creation of the chroot, if requested.
     pub(crate) create_chroot: Option<Vec<Acl>>,
     pub(crate) name: Option<String>,

@@ -18,13 +18,13 @@ use zk_curator_client::{Acl, Error as RawError, SessionState};
 
 use super::advice::Advice;
 use super::authorship::Authors;
-use super::cleanup::{Cleanup, Registration, Resources};
+use super::cleanup::{Cleanup, ResourceRegistration, Resources};
 use super::handover::Handover;
 use super::identity::Deletes;
 use super::metrics::{Meter, Metered, OperationMetrics, STATE_CHANGES};
-use super::random::Random;
+use super::random::RandomSource;
 use super::session::Session;
-use super::settings::{Addresses, Settings};
+use super::settings::{AddressOfMember, Settings};
 use super::tell::tell;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, LeftBehind, Result};
@@ -32,7 +32,7 @@ use crate::raw::{RawClient, SessionSettings};
 use crate::retry::RetryPolicy;
 use crate::schema::SchemaSet;
 use crate::state::{
-    BackgroundErrors, ConnectionState, ConnectionStatus, Input, Published, StateMachine,
+    BackgroundErrors, ConnectionState, ConnectionStatus, Published, StateInput, StateMachine,
 };
 
 /// The state that handles, futures of builders and background tasks share.
@@ -46,7 +46,7 @@ pub(crate) struct Core {
     session: Signal<Option<Arc<Session>>>,
     pub(crate) status: Arc<Signal<Published>>,
     pub(crate) errors: broadcast::Sender<Error>,
-    cleanups: mpsc::UnboundedSender<(Cleanup, Registration)>,
+    cleanups: mpsc::UnboundedSender<(Cleanup, ResourceRegistration)>,
     /// The nodes, watches and cleanups.
     pub(crate) resources: Resources,
     /// The measured operations.
@@ -56,7 +56,8 @@ pub(crate) struct Core {
     /// The creates with an unknown outcome.
     pub(crate) authors: Authors,
     /// The queue of cleanups, until the janitor takes it.
-    pub(crate) cleanup_queue: Locked<Option<mpsc::UnboundedReceiver<(Cleanup, Registration)>>>,
+    pub(crate) cleanup_queue:
+        Locked<Option<mpsc::UnboundedReceiver<(Cleanup, ResourceRegistration)>>>,
     /// Begins the shutdown.
     pub(crate) shutdown: CancellationToken,
     /// The result of the check of the chroot, once it is known.
@@ -65,7 +66,7 @@ pub(crate) struct Core {
     pub(crate) end: Signal<Option<Result<()>>>,
     /// Cancelled at the end of the shutdown.
     pub(crate) ended: CancellationToken,
-    pub(crate) random: Random,
+    pub(crate) random: RandomSource,
     /// Held while a fenced transaction is sent, from the check of its ownership on.
     pub(crate) fenced_sends: Locked<()>,
     pub(crate) handover: Handover,
@@ -86,7 +87,7 @@ pub(crate) enum Lifecycle {
 impl Core {
     pub(crate) fn new(settings: Settings) -> Self {
         let (cleanups, cleanup_queue) = mpsc::unbounded_channel();
-        let random = Random::new(settings.seed);
+        let random = RandomSource::new(settings.seed);
         let meter = Meter::new(settings.name.as_deref());
         Self {
             connect_string: Locked::new(settings.session.connect_string.clone()),
@@ -148,7 +149,7 @@ impl Core {
         self.settings.ensemble_tracker
     }
 
-    pub(crate) const fn ensemble_addresses(&self) -> Option<&Addresses> {
+    pub(crate) const fn ensemble_addresses(&self) -> Option<&AddressOfMember> {
         self.settings.ensemble_addresses.as_ref()
     }
 
@@ -304,7 +305,8 @@ impl Core {
         self.session.look(Option::clone)?.raw.last_failure()
     }
 
-    /// Waits for a session after the one with this epoch. Only janitors wait without a limit.
+    /// Waits for a session after the one with this epoch. Only janitors and the
+    /// repair of a chroot wait without a limit.
     pub(crate) async fn session_after(&self, epoch: u64) -> Arc<Session> {
         self.session.find(|session| session.clone().filter(|session| session.epoch > epoch)).await
     }
@@ -451,7 +453,7 @@ impl Core {
     /// Closes a framework that has no task to do it.
     pub(crate) fn never_started(&self) {
         let mut machine = StateMachine::new();
-        machine.step(Input::Closed);
+        machine.step(StateInput::Closed);
         self.note(&machine.status());
         self.publish(machine.status());
         self.stopped(Ok(()));

@@ -42,7 +42,7 @@ mod template;
 use std::fmt;
 
 pub use node::ModelNode;
-use node::Place;
+use node::TemplatePath;
 pub use path::{Parameters, ParentParameters, TypedPath};
 #[doc(hidden)]
 pub use path::{Resolved, check_pattern, resolve, resolve_parent};
@@ -93,7 +93,7 @@ impl<P: TypedPath, T> Model<P, T> {
     /// # }
     /// ```
     pub fn at(&self, parameters: impl Parameters<P>) -> ModelNode<T> {
-        let place = Place { pattern: P::PATTERN, path: parameters.resolve() };
+        let place = TemplatePath { pattern: P::PATTERN, path: parameters.resolve() };
         ModelNode { typed: self.typed.clone(), place }
     }
 
@@ -114,7 +114,7 @@ impl<P: TypedPath, T> Model<P, T> {
     /// ```
     pub fn under(&self, parameters: impl ParentParameters<P>) -> ModelParent<T> {
         const { assert!(ends_with_parameter(P::PATTERN), "the last component is not a parameter") };
-        let place = Place { pattern: P::PATTERN, path: parameters.resolve_parent() };
+        let place = TemplatePath { pattern: P::PATTERN, path: parameters.resolve_parent() };
         ModelParent { typed: self.typed.clone(), place }
     }
 }
@@ -128,7 +128,7 @@ const fn ends_with_parameter(pattern: &str) -> bool {
 #[must_use]
 pub struct ModelParent<T> {
     typed: Typed<T>,
-    place: Place,
+    place: TemplatePath,
 }
 
 impl<T> ModelParent<T> {

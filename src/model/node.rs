@@ -11,12 +11,12 @@ use crate::watch::Watched;
 
 /// A path of a template, or the reason why it has none.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct TemplatePath {
     pub(super) pattern: &'static str,
     pub(super) path: Result<ZPath, ResolveError>,
 }
 
-impl Place {
+impl TemplatePath {
     /// Returns the path, or the error of an operation on it.
     pub(super) fn path(&self, operation: &'static str) -> Result<&str> {
         match &self.path {
@@ -53,7 +53,7 @@ impl Place {
 #[must_use]
 pub struct ModelNode<T> {
     pub(super) typed: Typed<T>,
-    pub(super) place: Place,
+    pub(super) place: TemplatePath,
 }
 
 impl<T> ModelNode<T> {

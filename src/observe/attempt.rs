@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn handles_of_a_recorder_are_recorders() {
         let lines = Arc::new(Lines::default());
-        let attempt = Attempt::begin(Arc::clone(&lines), "o", HoldMode::Lease);
+        let attempt = Attempt::begin(Arc::clone(&lines), "o", HoldMode::Permit);
         assert_eq!(attempt.number(), 7);
         drop(attempt);
         assert_eq!(lines.0.lock().unwrap().len(), 2);

@@ -77,7 +77,7 @@ pub use recorder::{HoldMode, Outcome, Recorder, Step, TracingRecorder, UseOutcom
 pub use crate::core::metrics::describe;
 pub use crate::core::metrics::{METRICS, Metric, MetricKind};
 use crate::core::metrics::{MetricHandle, Series};
-pub use crate::core::{HeldCleanup, HeldNode, HeldWatch, WatchKind};
+pub use crate::core::{HeldNode, HeldWatch, HeldWatchKind, PendingDeletion};
 use crate::framework::CuratorFramework;
 use crate::state::ConnectionStatus;
 
@@ -109,7 +109,7 @@ pub struct FrameworkInspection {
     /// The watches that callers wait on.
     pub watches: Vec<HeldWatch>,
     /// The pending cleanups of the janitor.
-    pub owed: Vec<HeldCleanup>,
+    pub owed: Vec<PendingDeletion>,
 }
 
 impl CuratorFramework {

@@ -140,8 +140,8 @@ pub enum HoldMode {
     Exclusive,
     /// Shared with other holders in the same mode: a lock for reading.
     Shared,
-    /// One of a limited number of leases: a semaphore.
-    Lease,
+    /// One of a limited number of permits: a semaphore.
+    Permit,
     /// Leadership.
     Leader,
 }
@@ -193,7 +193,7 @@ impl fmt::Display for HoldMode {
         f.write_str(match self {
             Self::Exclusive => "exclusive",
             Self::Shared => "shared",
-            Self::Lease => "lease",
+            Self::Permit => "permit",
             Self::Leader => "leader",
         })
     }

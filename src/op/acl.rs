@@ -1,6 +1,6 @@
 use zk_curator_client::{Acl, Stat, Version};
 
-use super::{Target, awaits, call_options, output};
+use super::{OpTarget, awaits, call_options, output};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 
@@ -27,12 +27,12 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct GetAclBuilder<R = output::Plain> {
-    target: Target<R>,
+    target: OpTarget<R>,
 }
 
 impl GetAclBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "get_acl", path) }
+        Self { target: OpTarget::new(zk, "get_acl", path) }
     }
 
     /// **Awaiting returns** `(Vec<Acl>, Stat)`.
@@ -62,14 +62,14 @@ awaits!(GetAclBuilder<output::WithStat> => (Vec<Acl>, Stat), |this| {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct SetAclBuilder {
-    target: Target,
+    target: OpTarget,
     acl: Vec<Acl>,
     version: Version,
 }
 
 impl SetAclBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String, acl: Vec<Acl>) -> Self {
-        Self { target: Target::new(zk, "set_acl", path), acl, version: Version::Any }
+        Self { target: OpTarget::new(zk, "set_acl", path), acl, version: Version::Any }
     }
 
     /// Sets the version that the list must have ([`Stat::aversion`]), which is not that of the

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_curator_client::Error as RawError;
 
-use super::{Freshness, Target};
+use super::{OpTarget, ReadFreshness};
 use crate::core::{Session, read_behind_quorum, read_behind_sync};
 use crate::error::{Error, Result};
 use crate::raw::{RawClient, RawFuture};
@@ -16,14 +16,14 @@ use crate::retry::{Budget, RetryLoop};
 /// Only the [`Budget`] keeps the deadline of a call. `raw` has the time that was left when the
 /// attempt began, and abandons a request after it. A create whose node has to be deleted if the
 /// caller gives up is sent through `session.raw`, which has no deadline. Only its caller stops
-/// waiting ([`ProtectedCreate::response`](super::protected::ProtectedCreate::response)). The
+/// waiting ([`ProtectedCreate::response`](super::protected::TrackedCreate::response)). The
 /// response must still arrive after the deadline, so that the janitor learns which node to delete.
-pub(crate) struct Attempt {
+pub(crate) struct AttemptClient {
     pub(crate) session: Arc<Session>,
     pub(crate) raw: Arc<dyn RawClient>,
 }
 
-impl<R> Target<R> {
+impl<R> OpTarget<R> {
     /// Returns the retries and the time of the operation. The time begins now.
     pub(crate) fn budget(&self) -> Budget<'_> {
         Budget::new(self.zk.core(), &self.call)
@@ -31,7 +31,7 @@ impl<R> Target<R> {
 
     /// Begins the next attempt, in the present session. Waits only while the first session is being
     /// opened.
-    pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
+    pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<AttemptClient> {
         let session =
             self.zk.core().opened_session(self.operation, &self.path, budget.time_left()).await?;
         if self.call.session_epoch.is_some_and(|bound| bound != session.epoch)
@@ -46,11 +46,14 @@ impl<R> Target<R> {
             }
             Some(left) => session.raw.with_deadline(left),
         };
-        Ok(Attempt { session, raw })
+        Ok(AttemptClient { session, raw })
     }
 
     /// Begins the next attempt of a request that may have been sent before.
-    pub(crate) async fn next_attempt(&self, retries: &mut RetryLoop<'_, '_>) -> Result<Attempt> {
+    pub(crate) async fn next_attempt(
+        &self,
+        retries: &mut RetryLoop<'_, '_>,
+    ) -> Result<AttemptClient> {
         self.attempt(retries.budget()).await.map_err(|last| retries.failure(last))
     }
 
@@ -89,14 +92,14 @@ impl<R> Target<R> {
         send: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
     ) -> Result<(T, Arc<Session>)> {
         loop {
-            let Attempt { session, raw } = self.attempt(budget).await?;
+            let AttemptClient { session, raw } = self.attempt(budget).await?;
             // The first request is sent first, so it is answered first. Both belong to one attempt:
             // if they were retried separately, a server that is not up to date yet might answer the
             // read.
             let answer = match self.freshness {
-                Freshness::AsIs => send(&*raw, path).await,
-                Freshness::Synced => read_behind_sync(&*raw, path, &send).await,
-                Freshness::Confirmed => read_behind_quorum(&*raw, path, &send).await,
+                ReadFreshness::AsIs => send(&*raw, path).await,
+                ReadFreshness::Synced => read_behind_sync(&*raw, path, &send).await,
+                ReadFreshness::Linearizable => read_behind_quorum(&*raw, path, &send).await,
             };
             match answer {
                 Ok(answer) => return Ok((answer, session)),
@@ -171,7 +174,7 @@ macro_rules! freshness_options {
             /// (ZOOKEEPER-2136). If a decision depends on the response, use
             /// [`linearizable`](Self::linearizable).
             pub const fn synced(mut self) -> Self {
-                self.target.freshness = $crate::op::Freshness::Synced;
+                self.target.freshness = $crate::op::ReadFreshness::Synced;
                 self
             }
 
@@ -182,7 +185,7 @@ macro_rules! freshness_options {
             /// write. With a raw client that has no transactions, as [`synced`](Self::synced).
             /// Default: without.
             pub const fn linearizable(mut self) -> Self {
-                self.target.freshness = $crate::op::Freshness::Confirmed;
+                self.target.freshness = $crate::op::ReadFreshness::Linearizable;
                 self
             }
         }

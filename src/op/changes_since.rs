@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use zk_curator_client::{ChangesSince, WatchedEvent};
 
-use super::{Target, awaits, call_options};
+use super::{OpTarget, awaits, call_options};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
@@ -15,7 +15,7 @@ impl CuratorFramework {
     /// **Awaiting returns** `Vec<WatchedEvent>`, without their transactions. See
     /// [`ChangesSinceBuilder`].
     pub fn changes_since(&self, zxid: i64) -> ChangesSinceBuilder {
-        let target = Target::new(self.clone(), "changes_since", String::new());
+        let target = OpTarget::new(self.clone(), "changes_since", String::new());
         ChangesSinceBuilder { target, question: ChangesSince::new(zxid) }
     }
 }
@@ -64,7 +64,7 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ChangesSinceBuilder {
-    target: Target,
+    target: OpTarget,
     /// The nodes, by their paths within the namespace.
     question: ChangesSince,
 }

@@ -1,6 +1,6 @@
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, call_options, freshness_options, output};
+use super::{OpTarget, awaits, call_options, freshness_options, output};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
 use crate::watch::Watched;
@@ -19,12 +19,12 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ChildrenBuilder<R = output::Plain> {
-    pub(super) target: Target<R>,
+    pub(super) target: OpTarget<R>,
 }
 
 impl ChildrenBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "children", path) }
+        Self { target: OpTarget::new(zk, "children", path) }
     }
 
     /// **Awaiting returns** `(Vec<String>, Stat)`, the stat of the parent.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zk_curator_client::{Data, Read, ReadResponse, Stat};
 
 use super::multi_read::{found, read_chunks, resolve};
-use super::{Freshness, OpFuture, Target, decompression_options};
+use super::{OpFuture, OpTarget, ReadFreshness, decompression_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::path::join;
@@ -41,7 +41,7 @@ pub struct ChildrenWithDataBuilder {
     zk: CuratorFramework,
     path: String,
     filter: Option<NameFilter>,
-    freshness: Freshness,
+    freshness: ReadFreshness,
     decompressed: Option<bool>,
     readable_only: bool,
 }
@@ -54,7 +54,7 @@ impl CuratorFramework {
     /// [`ChildrenWithDataBuilder`].
     pub fn children_with_data(&self, path: impl Into<String>) -> ChildrenWithDataBuilder {
         let (zk, path) = (self.clone(), path.into());
-        let freshness = Freshness::AsIs;
+        let freshness = ReadFreshness::AsIs;
         ChildrenWithDataBuilder {
             zk,
             path,
@@ -85,7 +85,7 @@ impl ChildrenWithDataBuilder {
     /// deleted: as [`GetDataBuilder::linearizable`](super::GetDataBuilder::linearizable). The data
     /// are no older than the list. Default: the children that the server knows, which may lag.
     pub const fn linearizable(mut self) -> Self {
-        self.freshness = Freshness::Confirmed;
+        self.freshness = ReadFreshness::Linearizable;
         self
     }
 }
@@ -106,7 +106,7 @@ impl IntoFuture for ChildrenWithDataBuilder {
             async move {
                 let filter = filter.as_deref();
                 zk.in_one_session(|zk| {
-                    let target = Target { freshness, ..Target::new(zk, OP, path.clone()) };
+                    let target = OpTarget { freshness, ..OpTarget::new(zk, OP, path.clone()) };
                     children_with_data(target, filter, decompressed, readable_only)
                 })
                 .await
@@ -123,7 +123,7 @@ impl fmt::Debug for ChildrenWithDataBuilder {
 }
 
 async fn children_with_data(
-    mut target: Target,
+    mut target: OpTarget,
     filter: Option<&(dyn Fn(&str) -> bool + Send + Sync)>,
     decompressed: Option<bool>,
     readable_only: bool,
@@ -131,7 +131,7 @@ async fn children_with_data(
     target.admit(Intent::Read { watched: false })?;
     let mut names = target.read(|raw, path| raw.get_children(path)).await?.names;
     // A session sees no older state later.
-    target.freshness = Freshness::AsIs;
+    target.freshness = ReadFreshness::AsIs;
     names.retain(|name| filter.is_none_or(|filter| filter(name)));
     names.sort_unstable();
     let reads = names.iter().map(|name| resolve(&target, &Read::Data(join(&target.path, name))));

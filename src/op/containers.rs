@@ -1,5 +1,5 @@
 use super::parents::{Parents, create_parents};
-use super::{Target, awaits, call_options};
+use super::{OpTarget, awaits, call_options};
 use crate::framework::CuratorFramework;
 use zk_curator_client::{Acl, CreateMode};
 
@@ -20,14 +20,14 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct CreateContainersBuilder {
-    target: Target,
+    target: OpTarget,
     parents: Parents,
 }
 
 impl CreateContainersBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
         let parents = Parents { mode: Some(CreateMode::Container), acl: None };
-        Self { target: Target::new(zk, "create_containers", path), parents }
+        Self { target: OpTarget::new(zk, "create_containers", path), parents }
     }
 
     /// Sets the access control list. Default: that of the [provider](crate::acl::AclProvider).

@@ -6,9 +6,9 @@ use zk_curator_client::{Error as RawError, ErrorCode, Version};
 use super::parents::Parents;
 use super::settings::version_setting;
 use super::transaction_op::DeleteOp;
-use super::{Attempt, Target, Transaction, awaits, call_options};
+use super::{AttemptClient, OpTarget, Transaction, awaits, call_options};
 use crate::core::{
-    Cleanup, Deletion, FAN_OUT, PendingCleanup, RACE_ROUNDS, delete_children, delete_created_by,
+    Cleanup, FAN_OUT, OwedDeletion, PendingCleanup, RACE_ROUNDS, delete_children, delete_created_by,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -41,7 +41,7 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct DeleteBuilder {
-    target: Target,
+    target: OpTarget,
     version: Version,
     czxid: Option<i64>,
     quietly: bool,
@@ -53,7 +53,7 @@ pub struct DeleteBuilder {
 impl DeleteBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
         Self {
-            target: Target::new(zk, "delete", path),
+            target: OpTarget::new(zk, "delete", path),
             version: Version::Any,
             czxid: None,
             quietly: false,
@@ -207,7 +207,7 @@ impl<'a> GuaranteedDelete<'a> {
         Self { builder, path, pending }
     }
 
-    async fn delete(&self, attempt: &Attempt) -> Result<(), RawError> {
+    async fn delete(&self, attempt: &AttemptClient) -> Result<(), RawError> {
         let (raw, version) = (&*attempt.raw, self.builder.version);
         let by_identity = self.builder.czxid.map(|czxid| {
             delete_created_by(
@@ -237,7 +237,7 @@ impl<'a> GuaranteedDelete<'a> {
         })?;
         pending
             .wait(|owed, cx| {
-                let Some(Cleanup::Delete(Deletion { first, .. })) = owed else {
+                let Some(Cleanup::Delete(OwedDeletion { first, .. })) = owed else {
                     return Poll::Ready(Err(RawError::UnexpectedResponse));
                 };
                 let Some(request) = first else {
@@ -253,8 +253,8 @@ impl<'a> GuaranteedDelete<'a> {
             .await
     }
 
-    fn cleanup(&self, attempt: &Attempt, first: Option<RawFuture<()>>) -> Cleanup {
-        Cleanup::Delete(Deletion {
+    fn cleanup(&self, attempt: &AttemptClient, first: Option<RawFuture<()>>) -> Cleanup {
+        Cleanup::Delete(OwedDeletion {
             session: Arc::clone(&attempt.session),
             path: self.path.to_owned(),
             version: self.builder.version,

@@ -1,6 +1,6 @@
 use zk_curator_client::{Data, Error as RawError, Reconfiguration, Version};
 
-use super::{Target, awaits, call_options, output};
+use super::{OpTarget, awaits, call_options, output};
 use crate::ensemble::EnsembleConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -28,12 +28,12 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ConfigBuilder<R = output::Plain> {
-    target: Target<R>,
+    target: OpTarget<R>,
 }
 
 impl ConfigBuilder {
     pub(crate) fn new(zk: CuratorFramework) -> Self {
-        Self { target: Target::new(zk, "get_config", String::new()) }
+        Self { target: OpTarget::new(zk, "get_config", String::new()) }
     }
 
     /// **Awaiting returns** a [`Watched`] [`EnsembleConfig`]: the watch fires when the
@@ -43,7 +43,7 @@ impl ConfigBuilder {
     }
 }
 
-fn config<R>(target: &Target<R>, answer: &Data) -> Result<EnsembleConfig> {
+fn config<R>(target: &OpTarget<R>, answer: &Data) -> Result<EnsembleConfig> {
     let malformed = |why| Error::new(ErrorKind::Malformed, target.operation, "").with_source(why);
     EnsembleConfig::parse(&answer.data).map_err(malformed)
 }
@@ -78,7 +78,7 @@ awaits!(ConfigBuilder<output::Watched> => Watched<EnsembleConfig>, |this| {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ReconfigBuilder {
-    target: Target,
+    target: OpTarget,
     joining: Vec<String>,
     leaving: Vec<String>,
     members: Vec<String>,
@@ -87,7 +87,7 @@ pub struct ReconfigBuilder {
 
 impl ReconfigBuilder {
     pub(crate) fn new(zk: CuratorFramework) -> Self {
-        let target = Target::new(zk, "reconfig", String::new());
+        let target = OpTarget::new(zk, "reconfig", String::new());
         Self {
             target,
             joining: Vec::new(),

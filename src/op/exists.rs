@@ -1,7 +1,7 @@
 use zk_curator_client::{OneshotWatch, Stat};
 
 use super::parents::{Parents, create_parents};
-use super::{Target, awaits, call_options, freshness_options, output};
+use super::{OpTarget, awaits, call_options, freshness_options, output};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::path::split;
@@ -22,13 +22,13 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ExistsBuilder<R = output::Plain> {
-    target: Target<R>,
+    target: OpTarget<R>,
     parents: Parents,
 }
 
 impl ExistsBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "exists", path), parents: Parents::default() }
+        Self { target: OpTarget::new(zk, "exists", path), parents: Parents::default() }
     }
 
     /// **Awaiting returns** a [`Watched`] `Option<Stat>`: the watch fires when the node is created

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use zk_curator_client::Stat;
 
-use super::{Target, awaits, call_options, decompression_options, freshness_options, output};
+use super::{OpTarget, awaits, call_options, decompression_options, freshness_options, output};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
@@ -21,13 +21,13 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct GetDataBuilder<R = output::Plain> {
-    target: Target<R>,
+    target: OpTarget<R>,
     decompressed: Option<bool>,
 }
 
 impl GetDataBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "get_data", path), decompressed: None }
+        Self { target: OpTarget::new(zk, "get_data", path), decompressed: None }
     }
 
     /// **Awaiting returns** `(Bytes, Stat)`.

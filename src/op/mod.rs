@@ -86,7 +86,7 @@ use bytes::Bytes;
 use tracing::Instrument;
 
 pub use acl::{GetAclBuilder, SetAclBuilder};
-pub(crate) use attempt::{Attempt, call_options, decompression_options, freshness_options};
+pub(crate) use attempt::{AttemptClient, call_options, decompression_options, freshness_options};
 pub use changes_since::ChangesSinceBuilder;
 pub use children::ChildrenBuilder;
 pub use children_with_data::{ChildData, ChildrenWithDataBuilder};
@@ -110,7 +110,7 @@ pub use tree::{TreeBuilder, TreeNode};
 pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
 pub use crate::core::Authorship;
-use crate::core::metrics::Measured;
+use crate::core::metrics::MeasuredOperation;
 use crate::core::{Call, Core, tell};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
@@ -176,7 +176,7 @@ pub(crate) fn observed<T, F: Future<Output = Result<T>>>(
 ) -> impl Future<Output = Result<T>> + use<T, F> {
     let span = tracing::debug_span!("zookeeper", operation, path);
     let observed = async move {
-        let measured = Measured::new(&core.operations, operation);
+        let measured = MeasuredOperation::new(&core.operations, operation);
         let result = future.await;
         measured.over(&result);
         if let Err(error) = &result {
@@ -203,34 +203,34 @@ impl<T> fmt::Debug for OpFuture<T> {
 
 /// The minimum freshness of the response to a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Freshness {
+pub(crate) enum ReadFreshness {
     /// The state of the server that answers.
     AsIs,
     /// The state of the leader: a `sync` is sent first.
     Synced,
-    /// The state of a quorum: see [`read_behind_quorum`].
-    Confirmed,
+    /// The state of a quorum: see [`read_behind_quorum`](crate::core::read_behind_quorum).
+    Linearizable,
 }
 
 /// The parts of every builder: a handle, a path, and the type of its output.
-pub(crate) struct Target<R = output::Plain> {
+pub(crate) struct OpTarget<R = output::Plain> {
     pub(crate) zk: CuratorFramework,
     pub(crate) operation: &'static str,
     pub(crate) path: String,
     pub(crate) call: Call,
-    pub(crate) freshness: Freshness,
+    pub(crate) freshness: ReadFreshness,
     output: PhantomData<fn() -> R>,
 }
 
-impl<R> Target<R> {
+impl<R> OpTarget<R> {
     pub(crate) fn new(zk: CuratorFramework, operation: &'static str, path: String) -> Self {
         let call = zk.call().clone();
-        Self { zk, operation, path, call, freshness: Freshness::AsIs, output: PhantomData }
+        Self { zk, operation, path, call, freshness: ReadFreshness::AsIs, output: PhantomData }
     }
 
     /// Changes the type of the output.
-    pub(crate) fn with_output<S>(self) -> Target<S> {
-        Target {
+    pub(crate) fn with_output<S>(self) -> OpTarget<S> {
+        OpTarget {
             zk: self.zk,
             operation: self.operation,
             path: self.path,
@@ -243,7 +243,7 @@ impl<R> Target<R> {
     /// Returns the target of a read that sees all earlier commits.
     pub(crate) fn linearizable(&self) -> Self {
         let (zk, path, call) = (self.zk.clone(), self.path.clone(), self.call.clone());
-        Self { zk, path, call, freshness: Freshness::Confirmed, ..*self }
+        Self { zk, path, call, freshness: ReadFreshness::Linearizable, ..*self }
     }
 
     /// Returns the path on the server.
@@ -296,7 +296,7 @@ impl<R> Target<R> {
     }
 }
 
-impl<R> fmt::Debug for Target<R> {
+impl<R> fmt::Debug for OpTarget<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.operation, self.path)
     }

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use zk_curator_client::{Data, Error as RawError, Read, ReadResponse, Stat};
 
-use super::{Target, awaits, call_options, decompression_options, fan_out, freshness_options};
+use super::{OpTarget, awaits, call_options, decompression_options, fan_out, freshness_options};
 use crate::core::FAN_OUT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -16,9 +16,10 @@ const PER_REQUEST: usize = 256;
 ///
 /// Servers before ZooKeeper 3.6, and raw clients without `multiRead`, get one request for each read
 /// instead. A request with long paths that exceeds the
-/// [limit](crate::CuratorFrameworkBuilder::max_frame) is sent in halves, and so is one whose response
-/// exceeds [its limit](crate::CuratorFrameworkBuilder::max_response), down to the node that is too
-/// large by itself. Only the read of that node fails, with `TooLarge` or `ResponseTooLarge`.
+/// [limit](crate::CuratorFrameworkBuilder::max_frame) is sent in halves, and so is one whose
+/// response exceeds [its limit](crate::CuratorFrameworkBuilder::max_response), down to the node
+/// that is too large by itself. Only the read of that node fails, with `TooLarge` or
+/// `ResponseTooLarge`.
 ///
 /// Fails if a request as a whole fails: without a connection, or with `InvalidPath`.
 ///
@@ -42,7 +43,7 @@ const PER_REQUEST: usize = 256;
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct MultiReadBuilder {
-    target: Target,
+    target: OpTarget,
     /// The reads, with paths within the namespace.
     reads: Vec<Read>,
     per_request: usize,
@@ -98,7 +99,7 @@ impl CuratorFramework {
     /// **Awaiting returns** `Vec<Result<ReadResult>>`, in the order of the reads. See
     /// [`MultiReadBuilder`].
     pub fn multi_read(&self) -> MultiReadBuilder {
-        let target = Target::new(self.clone(), "multi_read", String::new());
+        let target = OpTarget::new(self.clone(), "multi_read", String::new());
         MultiReadBuilder {
             target,
             reads: Vec::new(),
@@ -133,8 +134,8 @@ impl MultiReadBuilder {
     ///
     /// Fails with `Unsupported` on servers before ZooKeeper 3.6 and with raw clients without
     /// `multiRead`, with `TooLarge` if the request exceeds the
-    /// [limit](crate::CuratorFrameworkBuilder::max_frame), and with `ResponseTooLarge` if the response
-    /// exceeds [its limit](crate::CuratorFrameworkBuilder::max_response).
+    /// [limit](crate::CuratorFrameworkBuilder::max_frame), and with `ResponseTooLarge` if the
+    /// response exceeds [its limit](crate::CuratorFrameworkBuilder::max_response).
     /// [`per_request`](Self::per_request) has no effect.
     pub const fn in_one_request(mut self) -> Self {
         self.is_one_state = true;
@@ -184,7 +185,7 @@ awaits!(MultiReadBuilder => Vec<Result<ReadResult>>, |this| this.run().await);
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct ChildrenOfEachBuilder {
-    target: Target,
+    target: OpTarget,
     paths: Vec<String>,
 }
 
@@ -200,7 +201,7 @@ impl CuratorFramework {
         let paths: Vec<String> = paths.into_iter().map(Into::into).collect();
         let first = paths.first().cloned().unwrap_or_default();
         ChildrenOfEachBuilder {
-            target: Target::new(self.clone(), "children_of_each", first),
+            target: OpTarget::new(self.clone(), "children_of_each", first),
             paths,
         }
     }
@@ -231,7 +232,7 @@ fn path_of(read: &Read) -> &str {
 }
 
 /// Returns the read to send, if it is allowed.
-pub(super) fn resolve(target: &Target, read: &Read) -> Result<Read> {
+pub(super) fn resolve(target: &OpTarget, read: &Read) -> Result<Read> {
     let path = path_of(read);
     target.admit_at(path, Intent::Read { watched: false })?;
     let path = target.server_path_of(path)?;
@@ -241,14 +242,14 @@ pub(super) fn resolve(target: &Target, read: &Read) -> Result<Read> {
 /// Sends reads whose paths are the server's: one request for every 256, all in one round trip. The
 /// errors of single reads name their paths within the namespace.
 pub(crate) async fn read_many(
-    target: &Target,
+    target: &OpTarget,
     reads: &[Read],
 ) -> Result<Vec<Result<ReadResponse>>> {
     read_chunks(target, reads, PER_REQUEST).await
 }
 
 pub(super) async fn read_chunks(
-    target: &Target,
+    target: &OpTarget,
     reads: &[Read],
     per_request: usize,
 ) -> Result<Vec<Result<ReadResponse>>> {
@@ -264,7 +265,7 @@ pub(super) async fn read_chunks(
 }
 
 /// Sends one request.
-async fn read_at_once(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadResponse>>> {
+async fn read_at_once(target: &OpTarget, reads: &[Read]) -> Result<Vec<Result<ReadResponse>>> {
     if reads.is_empty() {
         return Ok(Vec::new());
     }
@@ -275,7 +276,7 @@ async fn read_at_once(target: &Target, reads: &[Read]) -> Result<Vec<Result<Read
 
 /// Sends one request. If it or its response is too large, sends two requests for its halves, down
 /// to single reads.
-async fn read_chunk(target: &Target, reads: &[Read]) -> Result<Vec<Result<ReadResponse>>> {
+async fn read_chunk(target: &OpTarget, reads: &[Read]) -> Result<Vec<Result<ReadResponse>>> {
     let mut answers = Vec::with_capacity(reads.len());
     let mut todo = vec![reads];
     while let Some(reads) = todo.pop() {
@@ -305,7 +306,7 @@ fn is_too_large(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::ResponseTooLarge)
 }
 
-async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadResponse>> {
+async fn read_alone(target: &OpTarget, read: &Read) -> Result<Result<ReadResponse>> {
     let answer = match read {
         Read::Data(path) => target.read(|raw, _| raw.get_data(path)).await.map(ReadResponse::Data),
         other => {
@@ -328,12 +329,12 @@ async fn read_alone(target: &Target, read: &Read) -> Result<Result<ReadResponse>
     }
 }
 
-fn of(target: &Target, read: &Read, error: RawError) -> Error {
+fn of(target: &OpTarget, read: &Read, error: RawError) -> Error {
     target.zk.core().error(target.operation, visible(target, read), error)
 }
 
 /// Returns the path of a read within the namespace.
-fn visible<'r>(target: &Target, read: &'r Read) -> &'r str {
+fn visible<'r>(target: &OpTarget, read: &'r Read) -> &'r str {
     target.zk.ns().strip(path_of(read))
 }
 

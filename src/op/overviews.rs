@@ -1,6 +1,6 @@
 use zk_curator_client::ClientInfo;
 
-use super::{Target, awaits, call_options};
+use super::{OpTarget, awaits, call_options};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
@@ -11,7 +11,7 @@ impl CuratorFramework {
     /// **Awaiting returns** `Vec<String>`, the paths within the namespace, in no order.
     #[doc(alias = "getEphemerals")]
     pub fn get_ephemerals(&self, path: impl Into<String>) -> EphemeralsBuilder {
-        EphemeralsBuilder { target: Target::new(self.clone(), "get_ephemerals", path.into()) }
+        EphemeralsBuilder { target: OpTarget::new(self.clone(), "get_ephemerals", path.into()) }
     }
 
     /// Counts the nodes below a node, at any depth; since ZooKeeper 3.6. Fails with `NoNode`.
@@ -19,7 +19,7 @@ impl CuratorFramework {
     /// **Awaiting returns** `u32`. The server looks at every node that it has.
     #[doc(alias = "getAllChildrenNumber")]
     pub fn get_all_children_number(&self, path: impl Into<String>) -> AllChildrenNumberBuilder {
-        let target = Target::new(self.clone(), "get_all_children_number", path.into());
+        let target = OpTarget::new(self.clone(), "get_all_children_number", path.into());
         AllChildrenNumberBuilder { target }
     }
 
@@ -29,7 +29,7 @@ impl CuratorFramework {
     /// **Awaiting returns** `Vec<ClientInfo>`.
     #[doc(alias = "whoAmI")]
     pub fn who_am_i(&self) -> WhoAmIBuilder {
-        WhoAmIBuilder { target: Target::new(self.clone(), "who_am_i", "/".to_owned()) }
+        WhoAmIBuilder { target: OpTarget::new(self.clone(), "who_am_i", "/".to_owned()) }
     }
 }
 
@@ -38,7 +38,7 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct EphemeralsBuilder {
-    target: Target,
+    target: OpTarget,
 }
 
 impl EphemeralsBuilder {
@@ -62,7 +62,7 @@ awaits!(EphemeralsBuilder => Vec<String>, |this| this.run().await);
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct AllChildrenNumberBuilder {
-    target: Target,
+    target: OpTarget,
 }
 
 impl AllChildrenNumberBuilder {
@@ -79,7 +79,7 @@ awaits!(AllChildrenNumberBuilder => u32, |this| this.run().await);
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct WhoAmIBuilder {
-    target: Target,
+    target: OpTarget,
 }
 
 call_options!(WhoAmIBuilder);

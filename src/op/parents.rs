@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
 
-use super::Target;
+use super::OpTarget;
 use crate::chroot::{self, MissingChroot};
 use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,7 +58,7 @@ macro_rules! parent_options {
 pub(crate) use parent_options;
 
 /// Returns the error of a missing chroot: a child of the root has no other parent.
-pub(crate) fn missing_chroot<R>(target: &Target<R>) -> Error {
+pub(crate) fn missing_chroot<R>(target: &OpTarget<R>) -> Error {
     let error = target.error(RawError::Refused(ErrorCode::NoNode));
     match target.zk.core().chroot() {
         Some(chroot) => error.with_source(MissingChroot(chroot)),
@@ -67,13 +67,13 @@ pub(crate) fn missing_chroot<R>(target: &Target<R>) -> Error {
 }
 
 /// A create that has failed: its path, and the error.
-type Failed<'p> = Option<(&'p str, RawError)>;
+type FailedParent<'p> = Option<(&'p str, RawError)>;
 
 /// Returns the create that has failed, if it tells that later ones must fail too, and the last one
 /// that was denied without any sign that its node exists.
 fn failures<'p>(
     results: impl Iterator<Item = (&'p str, Result<Created, RawError>)>,
-) -> (Failed<'p>, Failed<'p>) {
+) -> (FailedParent<'p>, FailedParent<'p>) {
     let mut denied = None;
     for (path, result) in results {
         match result {
@@ -91,8 +91,9 @@ fn failures<'p>(
 
 /// Creates `parent`, a path of the server, and missing nodes above it, if that was requested or it
 /// is the namespace. An error says if any of them may have been created.
+#[expect(clippy::too_many_lines, reason = "one round trip: send, judge")]
 pub(crate) async fn create_parents<R>(
-    target: &Target<R>,
+    target: &OpTarget<R>,
     budget: &mut Budget<'_>,
     parent: &str,
     parents: &Parents,

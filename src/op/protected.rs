@@ -13,7 +13,7 @@ use crate::raw::RevocableFuture;
 
 /// A create that may have left a node behind. If it is dropped before it is settled, the node is
 /// deleted.
-pub(crate) struct ProtectedCreate<'a> {
+pub(crate) struct TrackedCreate<'a> {
     core: &'a Core,
     /// The requested path.
     path: &'a str,
@@ -29,7 +29,7 @@ pub(crate) struct ProtectedCreate<'a> {
     answer: Option<RevocableFuture<Created>>,
 }
 
-impl<'a> ProtectedCreate<'a> {
+impl<'a> TrackedCreate<'a> {
     pub(crate) fn new(
         core: &'a Core,
         path: &'a str,

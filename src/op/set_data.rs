@@ -4,7 +4,7 @@ use zk_curator_client::{Stat, Version};
 use super::parents::Parents;
 use super::settings::{compression_settings, version_setting};
 use super::transaction_op::SetDataOp;
-use super::{Target, Transaction, awaits, call_options};
+use super::{OpTarget, Transaction, awaits, call_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::retry::Budget;
@@ -40,7 +40,7 @@ impl CuratorFramework {
 /// # zk.create("/jobs/7").data("new").await?;
 /// use zk_curator::certain::Receipt;
 ///
-/// let receipt = Receipt::at(&zk, "/jobs");
+/// let receipt = Receipt::new(&zk, "/jobs");
 /// zk.set_data("/jobs/7", "done").version(0).certain(&receipt).commit().await?;
 /// # assert_eq!(zk.get_data("/jobs/7").await?, "done");
 /// # zk.close().await?;
@@ -52,7 +52,7 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct SetDataBuilder {
-    target: Target,
+    target: OpTarget,
     data: Bytes,
     version: Version,
     idempotent: bool,
@@ -61,7 +61,7 @@ pub struct SetDataBuilder {
 
 impl SetDataBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String, data: Bytes) -> Self {
-        let target = Target::new(zk, "set_data", path);
+        let target = OpTarget::new(zk, "set_data", path);
         Self { target, data, version: Version::Any, idempotent: false, compressed: None }
     }
 
@@ -90,23 +90,24 @@ impl SetDataBuilder {
         let path = self.target.server_path()?;
         self.target.admit(Intent::Write { data: Some(&self.data), acl: &[] })?;
         self.data = self.target.compress(self.compressed, self.data)?;
-        let write = Write { data: &self.data, version: self.version, idempotent: self.idempotent };
+        let write =
+            DataWrite { data: &self.data, version: self.version, idempotent: self.idempotent };
         write.run(&self.target, &mut self.target.budget(), &path).await
     }
 }
 
 /// A replacement of data, by itself or as part of a create.
-pub(super) struct Write<'a> {
+pub(super) struct DataWrite<'a> {
     pub(super) data: &'a Bytes,
     pub(super) version: Version,
     pub(super) idempotent: bool,
 }
 
-impl Write<'_> {
+impl DataWrite<'_> {
     /// Sends the write. `path` is the server's.
     pub(super) async fn run<R>(
         &self,
-        target: &Target<R>,
+        target: &OpTarget<R>,
         budget: &mut Budget<'_>,
         path: &str,
     ) -> Result<Stat> {

@@ -4,14 +4,15 @@
 /// field `$of`.
 macro_rules! node_settings {
     ($($of:ident)?) => {
-        /// Sets the kind of node. Default: [`CreateMode::Persistent`](crate::CreateMode::Persistent).
+        /// Sets the kind of node. Default:
+        /// [`CreateMode::Persistent`](crate::CreateMode::Persistent).
         pub const fn mode(mut self, mode: crate::CreateMode) -> Self {
             self$(.$of)?.mode = mode;
             self
         }
 
-        /// Sets the time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms. The servers
-        /// must have `extendedTypesEnabled`. Default: none.
+        /// Sets the time to live, for the modes that have one: from 1 ms to 2^40 - 1 ms. The
+        /// servers must have `extendedTypesEnabled`. Default: none.
         pub const fn ttl(mut self, ttl: std::time::Duration) -> Self {
             self$(.$of)?.ttl = Some(ttl);
             self

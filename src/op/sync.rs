@@ -1,4 +1,4 @@
-use super::{Target, awaits, call_options};
+use super::{OpTarget, awaits, call_options};
 use crate::framework::CuratorFramework;
 
 impl CuratorFramework {
@@ -14,12 +14,12 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct SyncBuilder {
-    target: Target,
+    target: OpTarget,
 }
 
 impl SyncBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "sync", path) }
+        Self { target: OpTarget::new(zk, "sync", path) }
     }
 }
 

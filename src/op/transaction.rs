@@ -6,7 +6,7 @@ use zk_curator_client::{CreateMode, Error as RawError, ErrorCode, Op, OpResult, 
 
 use super::parents::{Parents, create_parents};
 use super::transaction_op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
-use super::{Attempt, OpFuture, Target, call_options};
+use super::{AttemptClient, OpFuture, OpTarget, call_options};
 use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -43,7 +43,7 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is committed and awaited"]
 pub struct Transaction {
-    pub(crate) target: Target,
+    pub(crate) target: OpTarget,
     ops: Vec<TransactionOp>,
     /// The nodes that this client has to own for the transaction to be applied.
     fences: Vec<Ownership>,
@@ -63,7 +63,7 @@ struct Single {
 impl Transaction {
     pub(crate) fn new(zk: CuratorFramework) -> Self {
         Self {
-            target: Target::new(zk, "transaction", String::new()),
+            target: OpTarget::new(zk, "transaction", String::new()),
             ops: Vec::new(),
             fences: Vec::new(),
             single: None,
@@ -73,7 +73,7 @@ impl Transaction {
 
     /// Returns the operation of a builder, or the reason why its options exclude each other.
     pub(super) fn single(
-        target: Target,
+        target: OpTarget,
         op: impl Into<TransactionOp>,
         parents: Parents,
         conflict: Option<&'static str>,
@@ -174,7 +174,7 @@ impl Transaction {
     }
 
     pub(crate) fn check_size_of(&self, ops: &[Op]) -> Result<()> {
-        let Target { zk, operation, path, .. } = &self.target;
+        let OpTarget { zk, operation, path, .. } = &self.target;
         let session = match zk.core().session(operation, path) {
             Ok(session) => session,
             // The framework has just started. The request is checked again when it is sent.
@@ -326,7 +326,7 @@ impl Transaction {
 
     /// Returns the session of the next attempt. A fenced transaction must be applied in the session
     /// of the owned node.
-    pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<Attempt> {
+    pub(crate) async fn attempt(&self, budget: &Budget<'_>) -> Result<AttemptClient> {
         let attempt = self.target.attempt(budget).await?;
         match self.fences.iter().find(|fence| !fence.is_of(&attempt.session)) {
             Some(fence) => Err(self.ownership_lost(fence)),

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_curator_client::{Acl, CreateMode, Op, Version};
 
-use super::Target;
+use super::OpTarget;
 use super::settings::{compression_settings, node_settings, version_setting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
@@ -69,7 +69,7 @@ impl TransactionOp {
     }
 
     /// Returns the operation to send.
-    pub(super) fn resolve<R>(self, target: &Target<R>) -> Result<Op> {
+    pub(super) fn resolve<R>(self, target: &OpTarget<R>) -> Result<Op> {
         let Self { mut op, default_data, default_acl, compressed, refused } = self;
         if let Some((kind, why)) = refused {
             return Err(Error::new(kind, target.operation, op.path()).with_shared_source(why));
@@ -100,8 +100,13 @@ impl TransactionOp {
         }
         if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = &mut op {
             let wanted = target.zk.compresses(compressed);
-            let compress =
-                |plain| core.compression().compress(target.operation, path, wanted, plain);
+            let compress = |plain: Bytes| {
+                // A node without data has none to compress.
+                if default_data && plain.is_empty() {
+                    return Ok(plain);
+                }
+                core.compression().compress(target.operation, path, wanted, plain)
+            };
             *data = data.take().map(compress).transpose()?;
         }
         if let Op::Create { path, .. }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use zk_curator_client::{Data, Read, ReadResponse, Stat};
 
 use super::multi_read::{found, read_chunks, resolve};
-use super::{OpFuture, Target, decompression_options};
+use super::{OpFuture, OpTarget, decompression_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::path::join;
@@ -39,7 +39,7 @@ pub struct TreeNode {
 type PathFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// The nodes of one level, in no order.
-type Level = Vec<String>;
+type TreeLevel = Vec<String>;
 
 /// Reads a node and everything below it, level by level, in one session.
 ///
@@ -122,7 +122,7 @@ impl IntoFuture for TreeBuilder {
             let tree = &self;
             tree.zk
                 .in_one_session(|zk| {
-                    let target = Target::new(zk, OP, tree.path.clone());
+                    let target = OpTarget::new(zk, OP, tree.path.clone());
                     async move { tree.run(&target).await }
                 })
                 .await
@@ -138,7 +138,7 @@ impl fmt::Debug for TreeBuilder {
 }
 
 impl TreeBuilder {
-    async fn run(&self, target: &Target) -> Result<Vec<TreeNode>> {
+    async fn run(&self, target: &OpTarget) -> Result<Vec<TreeNode>> {
         target.admit(Intent::Read { watched: false })?;
         let mut nodes = Vec::new();
         let mut level = vec![target.path.clone()];
@@ -161,10 +161,10 @@ impl TreeBuilder {
     /// `lists`.
     async fn read_level(
         &self,
-        target: &Target,
+        target: &OpTarget,
         level: &[String],
         lists: bool,
-    ) -> Result<(Vec<TreeNode>, Level)> {
+    ) -> Result<(Vec<TreeNode>, TreeLevel)> {
         let lists_early = lists && level.len() <= FEW;
         let data = level.iter().cloned().map(Read::Data);
         let early = level.iter().filter(|_| lists_early).cloned().map(Read::Children);
@@ -182,16 +182,16 @@ impl TreeBuilder {
             }
         }
         if !lists {
-            return Ok((nodes, Level::new()));
+            return Ok((nodes, TreeLevel::new()));
         }
         // A list of a node that was created after its data were not found has no parent here.
-        let (parents, answers): (Level, Vec<_>) = if lists_early {
+        let (parents, answers): (TreeLevel, Vec<_>) = if lists_early {
             let read: BTreeSet<_> = nodes.iter().map(|node| node.path.as_str()).collect();
             let lists = level.iter().cloned().zip(early);
             lists.filter(|(path, _)| read.contains(path.as_str())).unzip()
         } else {
             let parents = nodes.iter().filter(|node| node.stat.num_children > 0);
-            let parents: Level = parents.map(|node| node.path.clone()).collect();
+            let parents: TreeLevel = parents.map(|node| node.path.clone()).collect();
             let lists = parents.iter().cloned().map(Read::Children).collect();
             let answers = self.read(target, lists).await?;
             (parents, answers)
@@ -204,10 +204,10 @@ impl TreeBuilder {
     /// Returns the paths of the children to read, and the parents that are gone.
     fn children(
         &self,
-        target: &Target,
+        target: &OpTarget,
         lists: impl Iterator<Item = (String, Result<ReadResponse>)>,
-    ) -> Result<(Level, BTreeSet<String>)> {
-        let (mut next, mut gone) = (Level::new(), BTreeSet::new());
+    ) -> Result<(TreeLevel, BTreeSet<String>)> {
+        let (mut next, mut gone) = (TreeLevel::new(), BTreeSet::new());
         for (parent, answer) in lists {
             match found(answer)? {
                 Some(ReadResponse::Children(names)) => {
@@ -221,7 +221,7 @@ impl TreeBuilder {
         Ok((next, gone))
     }
 
-    async fn read(&self, target: &Target, reads: Vec<Read>) -> Result<Vec<Result<ReadResponse>>> {
+    async fn read(&self, target: &OpTarget, reads: Vec<Read>) -> Result<Vec<Result<ReadResponse>>> {
         let reads: Vec<_> =
             reads.iter().map(|read| resolve(target, read)).collect::<Result<_>>()?;
         let mut answers = Vec::with_capacity(reads.len());

@@ -1,6 +1,6 @@
 use zk_curator_client::{AddWatchMode, ErrorCode, WatcherType};
 
-use super::{Target, awaits, call_options};
+use super::{OpTarget, awaits, call_options};
 use crate::error::Result;
 use crate::framework::CuratorFramework;
 use crate::raw::RawClient;
@@ -26,13 +26,13 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct AddWatchBuilder {
-    target: Target,
+    target: OpTarget,
     mode: AddWatchMode,
 }
 
 impl AddWatchBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        Self { target: Target::new(zk, "add_watch", path), mode: AddWatchMode::Persistent }
+        Self { target: OpTarget::new(zk, "add_watch", path), mode: AddWatchMode::Persistent }
     }
 
     /// Also watches everything below the node, but then reports no
@@ -58,14 +58,14 @@ awaits!(AddWatchBuilder => PersistentWatch, |this| {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct RemoveWatchesBuilder {
-    target: Target,
+    target: OpTarget,
     watcher_type: WatcherType,
     quietly: bool,
 }
 
 impl RemoveWatchesBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        let target = Target::new(zk, "remove_watches", path);
+        let target = OpTarget::new(zk, "remove_watches", path);
         Self { target, watcher_type: WatcherType::Any, quietly: false }
     }
 

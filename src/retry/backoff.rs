@@ -47,7 +47,7 @@ where
     }
 
     fn begin(&self) -> Option<Box<dyn RetryPolicy>> {
-        Some(Box::new(Running(Locked::new((self.0)()))))
+        Some(Box::new(RunningBackoff(Locked::new((self.0)()))))
     }
 }
 
@@ -58,16 +58,16 @@ impl<F> fmt::Debug for BackoffRetry<F> {
 }
 
 /// The state of one operation.
-struct Running<B>(Locked<B>);
+struct RunningBackoff<B>(Locked<B>);
 
-impl<B: Backoff + Send + 'static> RetryPolicy for Running<B> {
+impl<B: Backoff + Send + 'static> RetryPolicy for RunningBackoff<B> {
     fn next_delay(&self, _: u32, _: Duration, _: &Error) -> Option<Duration> {
         self.0.lock().next_backoff()
     }
 }
 
-impl<B> fmt::Debug for Running<B> {
+impl<B> fmt::Debug for RunningBackoff<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").finish_non_exhaustive()
+        f.debug_struct("RunningBackoff").finish_non_exhaustive()
     }
 }

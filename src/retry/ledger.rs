@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::RetryPolicy;
-use crate::core::Random;
+use crate::core::RandomSource;
 use crate::error::Error;
 
 /// The retries of a policy that an operation has spent.
@@ -20,7 +20,11 @@ pub(super) struct Memory(Option<Option<Box<dyn RetryPolicy>>>);
 
 impl Memory {
     /// Returns the policy to use: `policy`, or its copy.
-    fn of<'a>(&'a mut self, policy: &'a dyn RetryPolicy, random: &Random) -> &'a dyn RetryPolicy {
+    fn of<'a>(
+        &'a mut self,
+        policy: &'a dyn RetryPolicy,
+        random: &RandomSource,
+    ) -> &'a dyn RetryPolicy {
         let begin = || match random.seed() {
             Some(seed) => policy.begin_seeded(seed),
             None => policy.begin(),
@@ -40,7 +44,7 @@ impl Ledger {
         &mut self,
         policy: &dyn RetryPolicy,
         own: Option<(&dyn RetryPolicy, &mut Memory)>,
-        random: &Random,
+        random: &RandomSource,
         error: &Error,
     ) -> Option<Duration> {
         let elapsed = self.started.elapsed();

@@ -10,7 +10,7 @@ use super::{Allowance, Schema, SchemaSet, SchemaSetError, Validator};
 /// A schema, as Curator's loader reads it. Unknown fields are ignored, as there.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct SchemaEntry {
     name: String,
     path: String,
     #[serde(default)]
@@ -104,7 +104,7 @@ impl SchemaSet {
         json: &str,
         validators: impl Fn(&str) -> Option<Arc<dyn Validator>>,
     ) -> Result<Self, LoadError> {
-        let entries: Vec<Entry> = serde_json::from_str(json).map_err(LoadError::Json)?;
+        let entries: Vec<SchemaEntry> = serde_json::from_str(json).map_err(LoadError::Json)?;
         let schemas = entries
             .into_iter()
             .map(|entry| entry.schema(&validators))
@@ -113,7 +113,7 @@ impl SchemaSet {
     }
 }
 
-impl Entry {
+impl SchemaEntry {
     fn schema(
         self,
         validators: impl Fn(&str) -> Option<Arc<dyn Validator>>,

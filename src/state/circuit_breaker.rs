@@ -27,12 +27,12 @@ pub struct CircuitBreaker {
 #[derive(Debug)]
 pub(super) struct Circuit {
     policy: Box<dyn RetryPolicy>,
-    open: Option<Open>,
+    open: Option<OpenCircuit>,
 }
 
 /// The state of an open circuit.
 #[derive(Debug)]
-struct Open {
+struct OpenCircuit {
     since: Instant,
     retries: u32,
     look_at: Instant,
@@ -110,7 +110,7 @@ impl Circuit {
                 let look_at = self.next_look(since, 0);
                 let (told, latest) = (status.clone(), status.clone());
                 self.open =
-                    look_at.map(|look_at| Open { since, retries: 1, look_at, told, latest });
+                    look_at.map(|look_at| OpenCircuit { since, retries: 1, look_at, told, latest });
             }
             return Some(status);
         };
@@ -128,7 +128,8 @@ impl Circuit {
         let next = self.next_look(open.since, open.retries);
         match next {
             Some(look_at) if !open.latest.state.is_connected() => {
-                self.open = Some(Open { retries: open.retries.saturating_add(1), look_at, ..open });
+                self.open =
+                    Some(OpenCircuit { retries: open.retries.saturating_add(1), look_at, ..open });
                 None
             }
             _ => (open.latest.state != open.told.state).then_some(open.latest),

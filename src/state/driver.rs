@@ -13,7 +13,7 @@ use zk_curator_client::{Error as RawError, ExpiredBy, SessionState};
 
 use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
-use super::{ConnectionStatus, Input, StateMachine};
+use super::{ConnectionStatus, StateInput, StateMachine};
 use crate::core::metrics::SESSIONS_LOST;
 use crate::core::{Core, Session, tell};
 use crate::ensemble;
@@ -29,10 +29,10 @@ const ENDED_EARLY: &str = "its runtime ended, or its task panicked, before the s
 /// performs the janitor's cleanups, and closes the last session after these are done.
 pub(crate) fn supervise(core: Arc<Core>) -> impl Future<Output = ()> + Send {
     // Created here, because a runtime that shuts down drops tasks it has never polled.
-    run(End { core, machine: StateMachine::new(), session: None, result: None })
+    run(FrameworkEnd { core, machine: StateMachine::new(), session: None, result: None })
 }
 
-async fn run(mut end: End) {
+async fn run(mut end: FrameworkEnd) {
     let core = Arc::clone(&end.core);
     let mut drained = pin!(drained(&core));
     let mut pause = false;
@@ -47,7 +47,7 @@ async fn run(mut end: End) {
             deadline = &mut drained => break deadline,
             session = open(&core, epoch, pause) => end.session.insert(session),
         };
-        end.machine.step(Input::Opened);
+        end.machine.step(StateInput::Opened);
         core.install(session);
         let over = tokio::select! {
             biased;
@@ -150,7 +150,7 @@ async fn follow(
             }
         };
         let before = machine.status();
-        let changed = machine.step(Input::Raw(state));
+        let changed = machine.step(StateInput::Raw(state));
         if state.end().is_some() {
             tell!(info, core, before, ?state, "session over");
             return state;
@@ -199,7 +199,7 @@ async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
 
 /// Ends the framework with the task, even if its runtime ends or a raw client panics, so that no
 /// caller waits for it any longer.
-struct End {
+struct FrameworkEnd {
     core: Arc<Core>,
     machine: StateMachine,
     session: Option<Arc<Session>>,
@@ -207,7 +207,7 @@ struct End {
     result: Option<Result<(), RawError>>,
 }
 
-impl End {
+impl FrameworkEnd {
     /// Returns the result for callers of `close`. If something is left, it is also reported in the
     /// background.
     fn answer(&mut self) -> Result<()> {
@@ -232,12 +232,12 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for FrameworkEnd {
     fn drop(&mut self) {
         if let Some(session) = &self.session {
             session.lost.cancel();
         }
-        self.machine.step(Input::Closed);
+        self.machine.step(StateInput::Closed);
         self.core.note(&self.machine.status());
         self.core.publish(self.machine.status());
         let answer = self.answer();

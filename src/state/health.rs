@@ -26,7 +26,7 @@ use crate::framework::CuratorFramework;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Health {
+pub struct ConnectionHealth {
     /// The state.
     pub state: ConnectionState,
     /// The time at which the state began, by the clock of this host.
@@ -43,7 +43,7 @@ pub struct Health {
     pub last_failure: Option<String>,
 }
 
-impl Health {
+impl ConnectionHealth {
     /// Returns `true` if requests can be answered: [`ConnectionState::is_connected`].
     #[must_use]
     pub const fn is_ready(&self) -> bool {
@@ -57,13 +57,13 @@ impl CuratorFramework {
     /// Do not use it for a liveness probe: restarting a service because ZooKeeper is unreachable
     /// does not help.
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub fn connection_health(&self) -> ConnectionHealth {
         let core = self.core();
         let (status, begun) =
             core.status.look(|published| (published.latest.clone(), published.begun));
         let lasted = Instant::now().saturating_duration_since(begun);
         let now = SystemTime::now();
-        Health {
+        ConnectionHealth {
             state: status.state,
             since: now.checked_sub(lasted).unwrap_or(now),
             lasted,
@@ -74,7 +74,7 @@ impl CuratorFramework {
     }
 }
 
-impl fmt::Display for Health {
+impl fmt::Display for ConnectionHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} for {:.1?}", self.state, self.lasted)?;
         if let Some(server) = &self.server {
@@ -97,12 +97,12 @@ mod json {
     use serde::ser::{Serialize, SerializeStruct, Serializer};
     use zk_curator_client::SessionInfo;
 
-    use super::Health;
+    use super::ConnectionHealth;
 
-    impl Serialize for Health {
+    impl Serialize for ConnectionHealth {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             let since = self.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let mut health = serializer.serialize_struct("Health", 6)?;
+            let mut health = serializer.serialize_struct("ConnectionHealth", 6)?;
             health.serialize_field("state", self.state.name())?;
             health.serialize_field("since", &seconds(since))?;
             health.serialize_field("lasted", &seconds(self.lasted))?;

@@ -6,7 +6,7 @@ use super::{ConnectionState, ConnectionStatus};
 
 /// An event of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum StateInput {
     /// The framework has begun a session.
     Opened,
     /// The raw client of the present session has changed its state.
@@ -45,19 +45,19 @@ impl StateMachine {
     }
 
     /// Takes an input. Returns `true` if the state has changed.
-    pub(crate) fn step(&mut self, input: Input) -> bool {
+    pub(crate) fn step(&mut self, input: StateInput) -> bool {
         let before = self.status.state;
         let state = match input {
-            Input::Opened => {
+            StateInput::Opened => {
                 self.status.session_epoch += 1;
                 return false;
             }
-            Input::Closed => {
+            StateInput::Closed => {
                 self.status.session = None;
                 ConnectionState::Closed
             }
-            Input::Raw(_) if before == ConnectionState::Closed => before,
-            Input::Raw(SessionState::Connected(session)) => {
+            StateInput::Raw(_) if before == ConnectionState::Closed => before,
+            StateInput::Raw(SessionState::Connected(session)) => {
                 let last = self.last_session.replace(session.id);
                 self.status.session = Some(session);
                 match last {
@@ -67,21 +67,21 @@ impl StateMachine {
                     Some(last) => ConnectionState::Reconnected { same_session: last == session.id },
                 }
             }
-            Input::Raw(SessionState::ConnectedReadOnly(session)) => {
+            StateInput::Raw(SessionState::ConnectedReadOnly(session)) => {
                 self.last_session = Some(session.id);
                 self.status.session = Some(session);
                 ConnectionState::ReadOnly
             }
-            Input::Raw(SessionState::Disconnected) if before.is_connected() => {
+            StateInput::Raw(SessionState::Disconnected) if before.is_connected() => {
                 ConnectionState::Suspended
             }
-            Input::Raw(over) if over.end().is_some() => {
+            StateInput::Raw(over) if over.end().is_some() => {
                 self.status.session = None;
                 // A connection that never existed cannot be lost (CURATOR-72).
                 if before == ConnectionState::Connecting { before } else { ConnectionState::Lost }
             }
             // The raw client is connecting, or has an additional state.
-            Input::Raw(_) => before,
+            StateInput::Raw(_) => before,
         };
         if state == before {
             return false;
@@ -101,17 +101,17 @@ mod tests {
 
     use super::*;
 
-    const ON: fn(i64) -> Input = |id| {
-        Input::Raw(SessionState::Connected(SessionInfo::new(
+    const ON: fn(i64) -> StateInput = |id| {
+        StateInput::Raw(SessionState::Connected(SessionInfo::new(
             SessionId::new(id),
             Duration::from_secs(1),
         )))
     };
-    const OFF: Input = Input::Raw(SessionState::Disconnected);
-    const EXPIRED: Input = Input::Raw(SessionState::Expired(ExpiredBy::Server));
-    const CONNECTING: Input = Input::Raw(SessionState::Connecting);
+    const OFF: StateInput = StateInput::Raw(SessionState::Disconnected);
+    const EXPIRED: StateInput = StateInput::Raw(SessionState::Expired(ExpiredBy::Server));
+    const CONNECTING: StateInput = StateInput::Raw(SessionState::Connecting);
 
-    fn states(inputs: &[Input]) -> Vec<ConnectionState> {
+    fn states(inputs: &[StateInput]) -> Vec<ConnectionState> {
         let mut machine = StateMachine::new();
         let mut seen = Vec::new();
         for input in inputs {
@@ -128,16 +128,16 @@ mod tests {
     fn a_session_is_connected_suspended_reconnected_and_lost() {
         use ConnectionState as S;
         let inputs = [
-            Input::Opened,
+            StateInput::Opened,
             CONNECTING,
             ON(1),
             OFF,
             ON(1),
             OFF,
             EXPIRED,
-            Input::Opened,
+            StateInput::Opened,
             ON(2),
-            Input::Closed,
+            StateInput::Closed,
         ];
         let expected = [
             S::Connected,
@@ -154,7 +154,10 @@ mod tests {
     /// CURATOR-72: LOST before the first CONNECTED.
     #[test]
     fn curator_72_only_a_connected_client_is_suspended_or_lost() {
-        assert_eq!(states(&[Input::Opened, CONNECTING, OFF, EXPIRED, Input::Opened, OFF]), []);
+        assert_eq!(
+            states(&[StateInput::Opened, CONNECTING, OFF, EXPIRED, StateInput::Opened, OFF]),
+            []
+        );
     }
 
     /// CURATOR-367: RECONNECTED came before LOST.
@@ -162,7 +165,7 @@ mod tests {
     fn curator_367_an_expiry_is_lost_before_it_is_reconnected() {
         use ConnectionState as S;
         assert_eq!(
-            states(&[Input::Opened, ON(1), EXPIRED, Input::Opened, ON(2)]),
+            states(&[StateInput::Opened, ON(1), EXPIRED, StateInput::Opened, ON(2)]),
             [S::Connected, S::Lost, S::Reconnected { same_session: false }]
         );
     }
@@ -171,7 +174,7 @@ mod tests {
     fn lost_is_said_once_and_nothing_follows_closed() {
         use ConnectionState as S;
         assert_eq!(
-            states(&[Input::Opened, ON(1), EXPIRED, EXPIRED, Input::Closed, ON(2), OFF]),
+            states(&[StateInput::Opened, ON(1), EXPIRED, EXPIRED, StateInput::Closed, ON(2), OFF]),
             [S::Connected, S::Lost, S::Closed]
         );
     }

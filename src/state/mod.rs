@@ -19,8 +19,8 @@ use zk_curator_client::internal::Signal;
 pub use background::BackgroundErrors;
 pub use circuit_breaker::CircuitBreaker;
 pub(crate) use driver::supervise;
-pub use health::Health;
-pub(crate) use machine::{Input, StateMachine};
+pub use health::ConnectionHealth;
+pub(crate) use machine::{StateInput, StateMachine};
 
 /// The state of the connection (`org.apache.curator.framework.state.ConnectionState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl ConnectionState {
         matches!(self, Self::Connected | Self::Reconnected { .. } | Self::ReadOnly)
     }
 
-    /// Returns the name that metrics and [`Health`] use: `connecting`, `connected`, `suspended`,
-    /// `reconnected`, `lost`, `read_only`, `closed`.
+    /// Returns the name that metrics and [`ConnectionHealth`] use: `connecting`, `connected`,
+    /// `suspended`, `reconnected`, `lost`, `read_only`, `closed`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use zk_curator_client::internal::{bounded, sleep_until};
 use zk_curator_client::{Children, Stat};
 
-use super::follower::{Follower, OfChildren};
+use super::follower::{OfChildren, WatchFollower};
 use super::stream::until_error;
 use crate::error::Result;
 use crate::framework::CuratorFramework;
@@ -17,24 +17,24 @@ use crate::framework::CuratorFramework;
 /// Dropping it removes its watch.
 #[must_use = "nothing is read unless the next state is awaited"]
 pub struct ChildrenWatch {
-    pub(super) follower: Follower<OfChildren>,
+    pub(super) follower: WatchFollower<OfChildren>,
     pub(super) tells_apart: bool,
     rest: Option<Duration>,
     /// The state that was returned last; `None` in it for a missing parent.
-    told: Option<Option<Listing>>,
+    told: Option<Option<ChildListing>>,
     /// A later, different state.
-    pending: Option<Pending>,
+    pending: Option<PendingListing>,
 }
 
 /// The names of the children, in order, and the stat of the parent.
 #[derive(Debug, Clone)]
-pub(super) struct Listing {
+pub(super) struct ChildListing {
     pub(super) names: Vec<String>,
     pub(super) stat: Stat,
 }
 
-struct Pending {
-    state: Option<Listing>,
+struct PendingListing {
+    state: Option<ChildListing>,
     /// The time at which the state was first seen.
     since: Instant,
     /// The epoch of the connection before the state was last seen.
@@ -52,7 +52,7 @@ impl CuratorFramework {
     /// Corresponds to kazoo's `ChildrenWatch`, which ends when the node is deleted.
     pub fn watch_children(&self, path: impl Into<String>) -> ChildrenWatch {
         ChildrenWatch {
-            follower: Follower::new(self, "watch_children", path.into(), false),
+            follower: WatchFollower::new(self, "watch_children", path.into(), false),
             tells_apart: false,
             rest: None,
             told: None,
@@ -99,7 +99,7 @@ impl ChildrenWatch {
     /// # Cancel safety
     /// Dropping the future loses no state.
     pub async fn next(&mut self) -> Result<Option<(Vec<String>, Stat)>> {
-        Ok(self.next_listing().await?.map(|Listing { names, stat }| (names, stat)))
+        Ok(self.next_listing().await?.map(|ChildListing { names, stat }| (names, stat)))
     }
 
     /// Returns the states as a stream, which ends after the first error.
@@ -112,7 +112,7 @@ impl ChildrenWatch {
         until_error(self, |watch| Box::pin(watch.next()))
     }
 
-    pub(super) async fn next_listing(&mut self) -> Result<Option<Listing>> {
+    pub(super) async fn next_listing(&mut self) -> Result<Option<ChildListing>> {
         loop {
             match self.due() {
                 // The state differs, and has not changed since.
@@ -147,28 +147,29 @@ impl ChildrenWatch {
     fn take(&mut self, seen: Option<Children>, epoch: u64) {
         let state = seen.map(|Children { mut names, stat, .. }| {
             names.sort_unstable();
-            Listing { names, stat }
+            ChildListing { names, stat }
         });
         let before = self.pending.take();
         if self.told.as_ref().is_some_and(|told| !self.differs(told.as_ref(), state.as_ref())) {
             return;
         }
-        let place =
-            |state: Option<&Listing>| state.map(|listing| (listing.stat.czxid, listing.stat.pzxid));
+        let place = |state: Option<&ChildListing>| {
+            state.map(|listing| (listing.stat.czxid, listing.stat.pzxid))
+        };
         let since = match before {
             Some(before) if place(before.state.as_ref()) == place(state.as_ref()) => before.since,
             _ => Instant::now(),
         };
-        self.pending = Some(Pending { state, since, epoch });
+        self.pending = Some(PendingListing { state, since, epoch });
     }
 
-    fn tell(&mut self) -> Option<Listing> {
+    fn tell(&mut self) -> Option<ChildListing> {
         let state = self.pending.take().and_then(|pending| pending.state);
         self.told = Some(state.clone());
         state
     }
 
-    fn differs(&self, told: Option<&Listing>, now: Option<&Listing>) -> bool {
+    fn differs(&self, told: Option<&ChildListing>, now: Option<&ChildListing>) -> bool {
         match (told, now) {
             (None, None) => false,
             (Some(told), Some(now)) if told.names == now.names => {

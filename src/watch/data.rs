@@ -4,8 +4,8 @@ use bytes::Bytes;
 use futures_core::Stream;
 use zk_curator_client::{Data, Stat};
 
-use super::follower::{Follower, Kind, OfData};
-use super::order::Place;
+use super::follower::{FollowedRead, OfData, WatchFollower};
+use super::order::HistoryPlace;
 use super::stream::until_error;
 use crate::error::Result;
 use crate::framework::CuratorFramework;
@@ -16,9 +16,9 @@ use crate::framework::CuratorFramework;
 /// Dropping it removes its watch.
 #[must_use = "nothing is read unless the next state is awaited"]
 pub struct DataWatch {
-    follower: Follower<OfData>,
+    follower: WatchFollower<OfData>,
     /// The place of the state that was returned last; `None` in it for a missing node.
-    told: Option<Option<Place>>,
+    told: Option<Option<HistoryPlace>>,
 }
 
 impl CuratorFramework {
@@ -37,7 +37,7 @@ impl CuratorFramework {
 
 impl DataWatch {
     pub(super) fn of(operation: &'static str, zk: &CuratorFramework, path: String) -> Self {
-        Self { follower: Follower::new(zk, operation, path, false), told: None }
+        Self { follower: WatchFollower::new(zk, operation, path, false), told: None }
     }
 
     /// Returns the path within the namespace.

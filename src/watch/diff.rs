@@ -4,7 +4,7 @@ use std::fmt;
 use futures_core::Stream;
 use zk_curator_client::{Read, ReadResponse, Stat};
 
-use super::children::{ChildrenWatch, Listing, may_have_returned};
+use super::children::{ChildListing, ChildrenWatch, may_have_returned};
 use super::stream::until_error;
 use crate::error::Result;
 use crate::op::{found, read_many};
@@ -39,7 +39,7 @@ pub struct ChildrenDiff {
     /// The transactions that created the children that were read.
     czxids: BTreeMap<String, i64>,
     /// The next list, which was not compared yet.
-    listed: Option<Option<Listing>>,
+    listed: Option<Option<ChildListing>>,
     /// The events of the last list that were not returned yet.
     pending: VecDeque<ChildEvent>,
 }

@@ -8,22 +8,22 @@ use zk_curator_client::{
 };
 
 use super::handles::{Watch, Watched};
-use super::order::{Order, Place, Seen, Verdict};
+use super::order::{HistoryPlace, LastAccepted, SeenState, StateRelation};
 use crate::core::Session;
 use crate::error::{ErrorKind, Result};
 use crate::framework::CuratorFramework;
-use crate::op::{Freshness, Target, observed};
+use crate::op::{OpTarget, ReadFreshness, observed};
 use crate::raw::{RawClient, RawFuture};
 use crate::schema::Intent;
 
 /// The kind of a followed read.
-pub(super) trait Kind: Send + 'static {
+pub(super) trait FollowedRead: Send + 'static {
     type Answer: Send + 'static;
 
     /// Reads the state, and leaves a watch for its next change.
     fn read(raw: &dyn RawClient, path: &str) -> RawFuture<(Self::Answer, OneshotWatch)>;
 
-    fn place(answer: &Self::Answer) -> Place;
+    fn place(answer: &Self::Answer) -> HistoryPlace;
 
     /// Converts a stat into the response, if a stat is enough.
     fn of_stat(_stat: Stat) -> Option<Self::Answer> {
@@ -34,37 +34,37 @@ pub(super) trait Kind: Send + 'static {
 /// Reads data and stat.
 pub(super) enum OfData {}
 
-impl Kind for OfData {
+impl FollowedRead for OfData {
     type Answer = Data;
 
     fn read(raw: &dyn RawClient, path: &str) -> RawFuture<(Data, OneshotWatch)> {
         raw.get_data_watched(path)
     }
 
-    fn place(answer: &Data) -> Place {
-        Place { czxid: answer.stat.czxid, changed: answer.stat.mzxid }
+    fn place(answer: &Data) -> HistoryPlace {
+        HistoryPlace { czxid: answer.stat.czxid, changed: answer.stat.mzxid }
     }
 }
 
 /// Reads the names of the children, and the stat of the parent.
 pub(super) enum OfChildren {}
 
-impl Kind for OfChildren {
+impl FollowedRead for OfChildren {
     type Answer = Children;
 
     fn read(raw: &dyn RawClient, path: &str) -> RawFuture<(Children, OneshotWatch)> {
         raw.get_children_watched(path)
     }
 
-    fn place(answer: &Children) -> Place {
-        Place { czxid: answer.stat.czxid, changed: answer.stat.pzxid }
+    fn place(answer: &Children) -> HistoryPlace {
+        HistoryPlace { czxid: answer.stat.czxid, changed: answer.stat.pzxid }
     }
 }
 
 /// Reads the stat of a node, which shows its existence.
 pub(super) enum OfExistence {}
 
-impl Kind for OfExistence {
+impl FollowedRead for OfExistence {
     type Answer = Stat;
 
     fn read(raw: &dyn RawClient, path: &str) -> RawFuture<(Stat, OneshotWatch)> {
@@ -75,8 +75,8 @@ impl Kind for OfExistence {
         })
     }
 
-    fn place(answer: &Stat) -> Place {
-        Place { czxid: answer.czxid, changed: answer.mzxid }
+    fn place(answer: &Stat) -> HistoryPlace {
+        HistoryPlace { czxid: answer.czxid, changed: answer.mzxid }
     }
 
     fn of_stat(stat: Stat) -> Option<Stat> {
@@ -85,17 +85,17 @@ impl Kind for OfExistence {
 }
 
 /// Reads one node repeatedly.
-pub(super) struct Follower<K> {
-    pub(super) target: Target,
+pub(super) struct WatchFollower<K> {
+    pub(super) target: OpTarget,
     /// Fires when the last seen state changes. `None` if it is time to read.
     watch: Option<Watch>,
     /// `true` if the node probably does not exist.
     is_absent: bool,
-    order: Order,
+    order: LastAccepted,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K: Kind> Follower<K> {
+impl<K: FollowedRead> WatchFollower<K> {
     /// Creates a follower. `is_absent` is `true` if the node probably does not exist.
     pub(super) fn new(
         zk: &CuratorFramework,
@@ -103,8 +103,8 @@ impl<K: Kind> Follower<K> {
         path: String,
         is_absent: bool,
     ) -> Self {
-        let target = Target::new(zk.clone(), operation, path);
-        Self { target, watch: None, is_absent, order: Order::default(), kind: PhantomData }
+        let target = OpTarget::new(zk.clone(), operation, path);
+        Self { target, watch: None, is_absent, order: LastAccepted::default(), kind: PhantomData }
     }
 
     pub(super) fn zk(&self) -> &CuratorFramework {
@@ -152,21 +152,21 @@ impl<K: Kind> Follower<K> {
     async fn read_in_order(&mut self) -> Result<Option<K::Answer>> {
         self.target.admit(Intent::Read { watched: true })?;
         let path = self.target.server_path()?;
-        self.target.freshness = Freshness::AsIs;
+        self.target.freshness = ReadFreshness::AsIs;
         // Dropped only after the next watch is set, so that the server need not remove it.
         let mut doubtful: Option<OneshotWatch> = None;
         loop {
-            let is_confirmed = self.target.freshness == Freshness::Confirmed;
+            let is_confirmed = self.target.freshness == ReadFreshness::Linearizable;
             let (answer, watch, session) = self.read_and_rearm(&path).await?;
-            let seen = Seen {
+            let seen = SeenState {
                 place: answer.as_ref().map(K::place),
                 session: session.epoch,
                 as_of: Some(session.raw.last_zxid_seen()).filter(|zxid| *zxid > 0),
                 is_confirmed,
             };
             drop(doubtful.take());
-            if self.order.judge(seen) == Verdict::Doubtful {
-                self.target.freshness = Freshness::Confirmed;
+            if self.order.judge(seen) == StateRelation::Doubtful {
+                self.target.freshness = ReadFreshness::Linearizable;
                 doubtful = Some(watch);
                 continue;
             }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use zk_curator_client::{OneshotWatch, PersistentEvent, WatchEnded, WatchedEvent};
 
-use crate::core::{Registration, WatchKind};
+use crate::core::{HeldWatchKind, ResourceRegistration};
 use crate::framework::CuratorFramework;
 use crate::namespace::Namespace;
 
@@ -32,7 +32,7 @@ impl<T> Watched<T> {
         zk: &CuratorFramework,
         namespace: Namespace,
     ) -> Self {
-        let registration = zk.core().resources.watch(watch.path(), WatchKind::Oneshot);
+        let registration = zk.core().resources.watch(watch.path(), HeldWatchKind::Oneshot);
         Self { value, watch: Watch { inner: watch, namespace, _registration: registration } }
     }
 }
@@ -48,7 +48,7 @@ impl<T> Watched<T> {
 pub struct Watch {
     inner: OneshotWatch,
     namespace: Namespace,
-    _registration: Registration,
+    _registration: ResourceRegistration,
 }
 
 impl Future for Watch {
@@ -80,12 +80,12 @@ impl fmt::Debug for Watch {
 pub struct PersistentWatch {
     inner: zk_curator_client::PersistentWatch,
     namespace: Namespace,
-    _registration: Registration,
+    _registration: ResourceRegistration,
 }
 
 impl PersistentWatch {
     pub(crate) fn new(inner: zk_curator_client::PersistentWatch, zk: &CuratorFramework) -> Self {
-        let registration = zk.core().resources.watch(inner.path(), WatchKind::Persistent);
+        let registration = zk.core().resources.watch(inner.path(), HeldWatchKind::Persistent);
         Self { inner, namespace: zk.ns().clone(), _registration: registration }
     }
 

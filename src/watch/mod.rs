@@ -51,7 +51,7 @@ mod diff;
 mod follower;
 mod handles;
 mod order;
-mod stream;
+pub(crate) mod stream;
 mod wait;
 
 pub use children::ChildrenWatch;
@@ -59,4 +59,4 @@ pub use data::DataWatch;
 pub use diff::{ChildEvent, ChildrenDiff};
 pub(crate) use handles::visible;
 pub use handles::{PersistentWatch, Watch, Watched};
-pub use stream::until_error;
+pub(crate) use stream::until_error;

@@ -3,7 +3,7 @@
 /// The place of a state in the history: the transaction that created the node, and the last one
 /// that changed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct HistoryPlace {
     pub(super) czxid: i64,
     /// The `mzxid` of data, or the `pzxid` of children.
     pub(super) changed: i64,
@@ -11,9 +11,9 @@ pub(super) struct Place {
 
 /// A state that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct SeenState {
     /// The place; `None` if the node did not exist.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<HistoryPlace>,
     /// The session that answered.
     pub(super) session: u64,
     /// A transaction that is no older than the last one that the server had applied; `None` if none
@@ -25,7 +25,7 @@ pub(super) struct Seen {
 
 /// The relation of a state to the newest one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum StateRelation {
     /// A different state, which is not older.
     News,
     /// The same state.
@@ -36,9 +36,9 @@ pub(super) enum Verdict {
 
 /// The last accepted state.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Order(Option<Seen>);
+pub(super) struct LastAccepted(Option<SeenState>);
 
-impl Order {
+impl LastAccepted {
     /// Judges a state, and accepts it unless it is doubtful.
     ///
     /// Within a session, no read is older than the previous one, because a server refuses a
@@ -46,10 +46,10 @@ impl Order {
     /// unless the client demanded otherwise. Its state is certainly newer if the change is younger
     /// than everything that the earlier server can have known. All other states are doubtful,
     /// including the absence of a node, which has no transaction id.
-    pub(super) fn judge(&mut self, seen: Seen) -> Verdict {
+    pub(super) fn judge(&mut self, seen: SeenState) -> StateRelation {
         let Some(last) = self.0 else {
             self.0 = Some(seen);
-            return Verdict::News;
+            return StateRelation::News;
         };
         let is_same = seen.place == last.place;
         if seen.session == last.session || seen.is_confirmed {
@@ -58,18 +58,18 @@ impl Order {
             if is_same {
                 // The state has not changed in between, so it does not matter which server knows
                 // more.
-                self.0 = Some(Seen { as_of: last.as_of.max(seen.as_of), ..seen });
+                self.0 = Some(SeenState { as_of: last.as_of.max(seen.as_of), ..seen });
             } else if last.as_of.is_some_and(|as_of| place.changed > as_of) {
                 self.0 = Some(seen);
             } else {
-                return Verdict::Doubtful;
+                return StateRelation::Doubtful;
             }
         } else if !is_same {
-            return Verdict::Doubtful;
+            return StateRelation::Doubtful;
         }
         // The node is absent in both sessions. It may have existed in between, and a lagging server
         // would show that, so this session does not replace the last one.
-        if is_same { Verdict::Known } else { Verdict::News }
+        if is_same { StateRelation::Known } else { StateRelation::News }
     }
 }
 
@@ -78,14 +78,14 @@ mod tests {
     use super::*;
 
     /// Returns the state after each transaction. The first is number 0.
-    fn history(random: &mut fastrand::Rng, length: usize) -> Vec<Option<Place>> {
+    fn history(random: &mut fastrand::Rng, length: usize) -> Vec<Option<HistoryPlace>> {
         let mut states = vec![None];
         for zxid in 1..length {
             let (zxid, last) = (i64::try_from(zxid).unwrap(), states[zxid - 1]);
             states.push(match (last, random.u8(..4)) {
-                (None, 0..2) => Some(Place { czxid: zxid, changed: zxid }),
+                (None, 0..2) => Some(HistoryPlace { czxid: zxid, changed: zxid }),
                 (Some(_), 0) => None,
-                (Some(place), 1) => Some(Place { changed: zxid, ..place }),
+                (Some(place), 1) => Some(HistoryPlace { changed: zxid, ..place }),
                 // A change of another node.
                 (last, _) => last,
             });
@@ -98,10 +98,10 @@ mod tests {
     /// were true.
     fn tell(
         random: &mut fastrand::Rng,
-        judge: fn(&mut Order, Seen) -> Verdict,
+        judge: fn(&mut LastAccepted, SeenState) -> StateRelation,
     ) -> Result<(), String> {
         let states = history(random, 30);
-        let (mut order, mut session, mut told_at) = (Order::default(), 1, 0);
+        let (mut order, mut session, mut told_at) = (LastAccepted::default(), 1, 0);
         // The last transactions that the server of this session, and the leader, know.
         let (mut server, mut leader) = (0, 0);
         for _ in 0..40 {
@@ -112,19 +112,19 @@ mod tests {
             }
             server = random.usize(server..=leader);
             let as_of = random.u8(..8) > 0;
-            let mut seen = Seen {
+            let mut seen = SeenState {
                 place: states[server],
                 session,
                 as_of: as_of.then(|| i64::try_from(random.usize(server..=leader)).unwrap()),
                 is_confirmed: false,
             };
             let mut verdict = judge(&mut order, seen);
-            if verdict == Verdict::Doubtful {
+            if verdict == StateRelation::Doubtful {
                 server = leader;
-                seen = Seen { place: states[server], as_of: None, is_confirmed: true, ..seen };
+                seen = SeenState { place: states[server], as_of: None, is_confirmed: true, ..seen };
                 verdict = judge(&mut order, seen);
             }
-            assert_ne!(verdict, Verdict::Doubtful, "a confirmed state is not doubtful");
+            assert_ne!(verdict, StateRelation::Doubtful, "a confirmed state is not doubtful");
             // The first moment at which the state can have been true.
             let at = (told_at..states.len()).find(|at| states[*at] == seen.place);
             told_at = at.ok_or_else(|| format!("{seen:?} after {told_at} of {states:?}"))?;
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn nothing_older_is_told_after_something_newer() {
         for seed in 0..20_000 {
-            let told = tell(&mut fastrand::Rng::with_seed(seed), Order::judge);
+            let told = tell(&mut fastrand::Rng::with_seed(seed), LastAccepted::judge);
             told.unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         }
     }
@@ -143,30 +143,31 @@ mod tests {
     /// Shows that the test above can fail.
     #[test]
     fn a_client_that_believes_every_server_goes_back() {
-        let believe = |order: &mut Order, seen| order.judge(Seen { is_confirmed: true, ..seen });
+        let believe =
+            |order: &mut LastAccepted, seen| order.judge(SeenState { is_confirmed: true, ..seen });
         assert!((0..100).any(|seed| tell(&mut fastrand::Rng::with_seed(seed), believe).is_err()));
     }
 
     #[test]
     fn the_same_state_of_another_session_is_not_read_again() {
-        let place = Some(Place { czxid: 3, changed: 5 });
-        let seen = |place, session, as_of| Seen {
+        let place = Some(HistoryPlace { czxid: 3, changed: 5 });
+        let seen = |place, session, as_of| SeenState {
             place,
             session,
             as_of: Some(as_of),
             is_confirmed: false,
         };
-        let mut order = Order::default();
-        assert_eq!(order.judge(seen(place, 1, 9)), Verdict::News);
-        assert_eq!(order.judge(seen(place, 2, 7)), Verdict::Known);
-        let younger = Some(Place { czxid: 3, changed: 10 });
-        assert_eq!(order.judge(seen(younger, 3, 11)), Verdict::News);
-        assert_eq!(order.judge(seen(None, 4, 20)), Verdict::Doubtful);
-        assert_eq!(order.judge(seen(None, 3, 20)), Verdict::News);
-        assert_eq!(order.judge(seen(None, 4, 20)), Verdict::Known);
+        let mut order = LastAccepted::default();
+        assert_eq!(order.judge(seen(place, 1, 9)), StateRelation::News);
+        assert_eq!(order.judge(seen(place, 2, 7)), StateRelation::Known);
+        let younger = Some(HistoryPlace { czxid: 3, changed: 10 });
+        assert_eq!(order.judge(seen(younger, 3, 11)), StateRelation::News);
+        assert_eq!(order.judge(seen(None, 4, 20)), StateRelation::Doubtful);
+        assert_eq!(order.judge(seen(None, 3, 20)), StateRelation::News);
+        assert_eq!(order.judge(seen(None, 4, 20)), StateRelation::Known);
         assert_eq!(
-            order.judge(seen(Some(Place { czxid: 14, changed: 14 }), 4, 20)),
-            Verdict::Doubtful
+            order.judge(seen(Some(HistoryPlace { czxid: 14, changed: 14 }), 4, 20)),
+            StateRelation::Doubtful
         );
     }
 }

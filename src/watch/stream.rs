@@ -4,7 +4,7 @@ use futures_util::stream::unfold;
 
 /// Returns the results of an asynchronous `next` as a stream that ends after the first error.
 ///
-/// The followers of this module and of recipes use it.
+/// The followers of this module and of recipes use it, these by `zk_curator::internal`.
 ///
 /// # Cancel safety
 /// Dropping the stream drops `follower`.

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use zk_curator_client::Stat;
 
 use super::DataWatch;
-use super::follower::{Follower, OfExistence};
+use super::follower::{OfExistence, WatchFollower};
 use crate::framework::CuratorFramework;
 use crate::op::OpFuture;
 
@@ -16,7 +16,7 @@ impl CuratorFramework {
     /// # Cancel safety
     /// Dropping the future removes the watch.
     pub fn wait_exists(&self, path: impl Into<String>) -> OpFuture<Stat> {
-        let mut node = Follower::<OfExistence>::new(self, "wait_exists", path.into(), true);
+        let mut node = WatchFollower::<OfExistence>::new(self, "wait_exists", path.into(), true);
         OpFuture::composed(async move {
             loop {
                 if let Some(stat) = node.next_value().await? {
@@ -37,7 +37,7 @@ impl CuratorFramework {
     /// # Cancel safety
     /// Dropping the future removes the watch.
     pub fn wait_gone(&self, path: impl Into<String>) -> OpFuture<()> {
-        let mut node = Follower::<OfExistence>::new(self, "wait_gone", path.into(), true);
+        let mut node = WatchFollower::<OfExistence>::new(self, "wait_gone", path.into(), true);
         OpFuture::composed(async move {
             let mut first = None;
             while let Some(stat) = node.next_value().await? {
@@ -51,7 +51,7 @@ impl CuratorFramework {
         })
     }
 
-    /// Waits until a node exists whose data satisfy `wanted`, without a time limit and across
+    /// Waits until a node exists whose data satisfy `is_wanted`, without a time limit and across
     /// sessions. Data that are replaced before they are read are skipped.
     ///
     /// **Awaiting returns** these data and their [`Stat`]. Costs one request for every change.

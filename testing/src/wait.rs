@@ -1,8 +1,8 @@
 //! The waits of a test, each with its reason in its name.
 //!
-//! A test that sleeps does not say why: for a timer, for a quiet hour, or for progress that it hopes
-//! for. The last is wrong, because progress takes longer on a busy machine. The functions of this
-//! module separate the reasons.
+//! A test that sleeps does not say why: for a timer, for a quiet hour, or for progress that it
+//! hopes for. The last is wrong, because progress takes longer on a busy machine. The functions of
+//! this module separate the reasons.
 //!
 //! | A test that waits because … | calls |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | the scenario says so: work takes time, an outage lasts | [`spend`] |
 //!
 //! [`idle`], [`past`], [`reached`] and [`settled`] panic unless the clock is
-//! [paused](crate::paused()): in real time, a test waits for a state. A project can forbid all other
-//! waits with `disallowed-methods = ["tokio::time::sleep", "std::thread::sleep"]` in its
+//! [paused](crate::paused()): in real time, a test waits for a state. A project can forbid all
+//! other waits with `disallowed-methods = ["tokio::time::sleep", "std::thread::sleep"]` in its
 //! `clippy.toml`.
 //!
 //! ```

@@ -60,6 +60,7 @@ async fn connect(address: &str, request: ConnectRequest) -> Option<RawClient> {
 }
 
 /// Returns the results of the handshake and of requests of every kind.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn transcript(address: &str) -> Vec<String> {
     let read_only = ConnectRequest { read_only: true, ..new_session() };
     let mut lines = Vec::new();

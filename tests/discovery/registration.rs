@@ -64,8 +64,8 @@ fn registering_is_one_round_trip() {
     });
 }
 
-/// The create and the watch, then the read of the delete by `czxid` behind a quorum, and the delete,
-/// which fires the watch.
+/// The create and the watch, then the read of the delete by `czxid` behind a quorum, and the
+/// delete, which fires the watch.
 #[test]
 fn a_registration_and_its_end_cost_five_requests() {
     simulated_with(async |server, zk| {

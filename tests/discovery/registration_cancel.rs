@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use zk_curator_discovery::ServiceType;
 use zk_curator_testing::wait::past;
 use zk_curator_tests::{closes_clean, simulated, until};
 
@@ -10,33 +9,6 @@ use crate::support::{
     ORDERS, discovery, each_request, in_memory, instance, record, registered, run_then_drop,
     two_in_memory,
 };
-
-const KINDS: [ServiceType; 2] = [ServiceType::Dynamic, ServiceType::DynamicSequential];
-
-#[test]
-fn a_dropped_register_leaves_nothing() {
-    simulated(async {
-        for kind in KINDS {
-            let steps = each_request(async |requests, is_under_way| {
-                let (server, zk) = in_memory().await;
-                let mut mine = instance("a");
-                mine.service_type = kind.clone();
-                let registering = discovery(&zk);
-                let done =
-                    run_then_drop(&server, registering.register(mine), requests, is_under_way)
-                        .await;
-                let is_done = done.is_some();
-                drop(done);
-                // Without the end of the session.
-                until(&server, |probe| probe.children(ORDERS).is_empty()).await;
-                closes_clean(&server, &zk).await;
-                is_done
-            })
-            .await;
-            assert!(steps > 3, "only {steps} steps");
-        }
-    });
-}
 
 #[test]
 fn a_dropped_replacement_leaves_one_node_or_none() {
@@ -89,27 +61,5 @@ fn a_dropped_update_is_written() {
         })
         .await;
         assert!(steps > 3, "only {steps} steps");
-    });
-}
-
-#[test]
-fn a_dropped_unregister_unregisters() {
-    simulated(async {
-        for kind in [ServiceType::Dynamic, ServiceType::DynamicSequential, ServiceType::Permanent] {
-            let steps = each_request(async |requests, is_under_way| {
-                let (server, zk) = in_memory().await;
-                let mut mine = instance("a");
-                mine.service_type = kind.clone();
-                let mut me = discovery(&zk).register(mine).await.unwrap();
-                let is_done =
-                    run_then_drop(&server, me.unregister(), requests, is_under_way).await.is_some();
-                drop(me);
-                until(&server, |probe| probe.children(ORDERS).is_empty()).await;
-                closes_clean(&server, &zk).await;
-                is_done
-            })
-            .await;
-            assert!(steps > 1, "only {steps} steps");
-        }
     });
 }

@@ -8,8 +8,8 @@ use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_testing::wait::idle;
 use zk_curator_testing::{RuleRequest, Verdict};
 use zk_curator_tests::{
-    all_close_clean, closes_clean, cut_at_next_write, expire, is_write_multi, once, poll_then_drop,
-    rule_if, simulated_on, until_state,
+    all_close_clean, assert_matches, closes_clean, cut_at_next_write, expire, is_write_multi, once,
+    poll_then_drop, rule_if, simulated_on, until_state,
 };
 
 use crate::support::{
@@ -288,12 +288,9 @@ fn a_permanent_instance_that_was_not_deleted_says_so() {
         assert!(me.unregister().await.is_err());
         let (closed, unregistered) = tokio::join!(zk.close(), me.unregister());
         drop(closed);
-        let RegistrationError::Framework(error) = unregistered.unwrap_err() else { panic!() };
+        let error = unregistered.unwrap_err();
         assert!(server.probe().exists(NODE), "{error}");
-        let RegistrationError::Framework(error) = me.unregister().await.unwrap_err() else {
-            panic!()
-        };
-        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert_matches!(me.unregister().await, Err(RegistrationError::Ended));
     });
 }
 

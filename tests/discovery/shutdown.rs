@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use zk_curator::{CancellationToken, ConnectionState};
+use zk_curator::ConnectionState;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_tests::until_state;
@@ -17,9 +17,9 @@ fn an_orderly_end_leaves_nothing() {
     simulated_with(async |server, zk| {
         let mut me = registered(&zk, "a").await;
         let held = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
-        let stop = CancellationToken::new();
-        let shutdown = Shutdown::on(stop.clone()).deadline(DEADLINE);
-        stop.cancel();
+        let stop = Shutdown::new();
+        let shutdown = stop.clone().deadline(DEADLINE);
+        stop.begin();
         shutdown.step(me.drain()).await.unwrap().unwrap();
         assert!(!record(&server, "a").enabled);
         shutdown.step(held.release()).await.unwrap().unwrap();
@@ -37,7 +37,7 @@ fn without_servers_the_end_comes_at_the_deadline() {
         let held = InterProcessMutex::new(&zk, "/lock").acquire().await.unwrap();
         server.partition();
         until_state(&zk, ConnectionState::Suspended).await;
-        let shutdown = Shutdown::on(CancellationToken::new()).deadline(DEADLINE);
+        let shutdown = Shutdown::new().deadline(DEADLINE);
         let begun = Instant::now();
         assert!(shutdown.step(me.drain()).await.is_none());
         assert_eq!(begun.elapsed(), DEADLINE);

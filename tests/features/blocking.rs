@@ -166,7 +166,7 @@ fn each_kind_of_lock_waits_in_the_thread() {
         writes.acquire_within(LONG).unwrap().unwrap().release().unwrap();
 
         let printers = |zk: &CuratorFramework| {
-            Lock::lease_of(zk, |zk| InterProcessSemaphore::new(zk, "/locks/printers", 2))
+            Lock::permit_of(zk, |zk| InterProcessSemaphore::new(zk, "/locks/printers", 2))
         };
         let leases = [printers(&zk).acquire().unwrap(), printers(&zk).acquire().unwrap()];
         assert!(printers(&other).acquire_within(SHORT).unwrap().is_none());

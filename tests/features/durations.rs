@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::join;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use zk_curator::op::CreateOp;
 use zk_curator::retry::{
     BoundedExponentialBackoffRetry, ExponentialBackoffRetry, RetryForever, RetryNTimes,
@@ -173,8 +172,8 @@ async fn waited(wait: impl FnOnce(&blocking::CuratorFramework) + Send + 'static)
 }
 
 /// A body that is stopped while it runs, and ends long after that.
-async fn body<T>(stop: &CancellationToken, result: T) -> T {
-    stop.cancel();
+async fn body<T>(stop: &Shutdown, result: T) -> T {
+    stop.begin();
     spend(MINUTE).await;
     result
 }
@@ -312,7 +311,7 @@ cases! {
     },
     "recipes/src/race.rs::new" => |time| async move {
         let (server, zk) = in_memory().await;
-        let other = DistributedAtomicLong::at(&connected(&server).await, "/n");
+        let other = DistributedAtomicLong::new(&connected(&server).await, "/n");
         let lock = PromotedToLock::new("/lock", time);
         let counter = DistributedAtomicLong::builder(&zk, "/n").retries(0).then_lock(lock).build();
         counter.increment().await.unwrap();
@@ -440,7 +439,7 @@ cases! {
         member(SetPartitioner::new(&zk, "/a", ["s"]).restart(time, time)).await;
     },
     "recipes/src/lease/session.rs::ttl" => |time, zk| async move {
-        if let Ok(lease) = SessionLease::builder(&zk).ttl(time).start().await {
+        if let Ok(lease) = SessionLease::builder(&zk).ttl(time).open().await {
             drop(timeout(MINUTE, lease.lost()).await);
             lease.revoke().await.unwrap();
         }
@@ -484,14 +483,14 @@ cases! {
     },
     // Of each recipe that runs until a stop.
     "recipes/src/shutdown.rs::deadline" => |time, zk| async move {
-        let shutdown = Shutdown::on(CancellationToken::new()).deadline(time);
+        let shutdown = Shutdown::new().deadline(time);
         let waited = timeout(MINUTE, shutdown.step(pending::<()>())).await;
         assert_eq!(waited.is_ok(), time <= Duration::from_nanos(1), "{waited:?}");
         shutdown.close(&zk).await;
     },
     "recipes/src/shutdown.rs::drain" => |time, zk| async move {
-        let stops: Vec<_> = (0..6).map(|_| CancellationToken::new()).collect();
-        let stop = |number: usize| Shutdown::on(stops[number].clone()).drain(time);
+        let stops: Vec<_> = (0..6).map(|_| Shutdown::new()).collect();
+        let stop = |number: usize| stops[number].clone().drain(time);
         let selector = LeaderSelector::new(&zk, "/selector");
         selector.run(|_| body(&stops[0], ())).until(stop(0)).await.unwrap();
         let queue = DistributedQueue::new(&zk, "/queue");
@@ -557,7 +556,7 @@ async fn sharder(
     every: Duration,
 ) -> Result<QueueSharder<DistributedQueue>, zk_curator_recipes::queue::Error> {
     let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
-    QueueSharder::builder(zk, "/shards", "/leader", allocate).check_every(every).start().await
+    QueueSharder::builder(zk, "/shards", "/leader", allocate).check_every(every).open().await
 }
 
 thread_local! {

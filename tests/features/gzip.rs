@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use zk_curator::compression::{
     CompressionFailure, CompressionProvider, GzipCompressionProvider, GzipError,
 };
+use zk_curator::op::CreateOp;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_testing::TestServer;
 use zk_curator_tests::{builder, simulated_on, simulated_with, start};
@@ -69,6 +70,21 @@ fn a_framework_compresses_unless_an_operation_opts_out() {
 }
 
 #[test]
+fn a_node_without_data_has_none_to_compress() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = compressing(&server).await;
+        zk.create("/a").compressed().await.unwrap();
+        zk.transaction().with(CreateOp::new("/b")).commit().await.unwrap();
+        zk.create("/c").data("").await.unwrap();
+        let sizes = ["/a", "/b", "/c"].map(|path| server.probe().data(path).unwrap().len());
+        assert_eq!(sizes, [0, 0, 20], "empty data are data");
+        let named = start(builder(&server).enable_compression().default_data("host")).await;
+        named.create("/d").await.unwrap();
+        assert!(is_compressed(&server, "/d"));
+    });
+}
+
+#[test]
 fn undecompressible_data_and_bombs_are_typed_errors() {
     simulated_on(TestServer::in_memory, async |server| {
         let gzip = GzipCompressionProvider::new().max_decompressed_size(1 << 20);
@@ -111,7 +127,7 @@ fn what_cannot_be_compressed_is_not_sent() {
     simulated_on(TestServer::in_memory, async |server| {
         let zk = start(builder(&server).compression_provider(Broken).enable_compression()).await;
         for (operation, result) in [
-            ("create", zk.create("/a").await.map(drop)),
+            ("create", zk.create("/a").data("1").await.map(drop)),
             ("set_data", zk.set_data("/a", "").await.map(drop)),
             ("transaction", zk.transaction().create("/a", "").commit().await.map(drop)),
         ] {

@@ -12,11 +12,11 @@ use metrics::{
     SharedString, Unit,
 };
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework};
 use zk_curator_discovery::provider::Unavailable;
 use zk_curator_discovery::{DownInstancePolicy, ServiceDiscovery, ServiceInstance};
 use zk_curator_proto::OpCode;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::cache::CuratorCache;
 use zk_curator_recipes::counter::{DistributedAtomicLong, PromotedToLock};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
@@ -203,7 +203,7 @@ fn the_backlog_of_the_janitor_grows_and_shrinks() {
 fn writes_of_counters_are_counted_and_what_they_share() {
     measured(async |sums, server, zk| {
         let other = connected(&server).await;
-        let [ours, theirs] = [&zk, &other].map(|zk| DistributedAtomicLong::at(zk, "/n"));
+        let [ours, theirs] = [&zk, &other].map(|zk| DistributedAtomicLong::new(zk, "/n"));
         futures_util::future::join_all((0..10).map(|_| ours.increment())).await;
         sums.shows("counter_writes_total 1, counter_merged_total 9");
         theirs.increment().await.unwrap();
@@ -312,8 +312,8 @@ fn leases_are_timed_and_losses_counted() {
         drop(timed);
         sums.shows("locks_lost_total{recipe=timed_lease} 1");
 
-        let revoked = SessionLease::builder(&zk).start().await.unwrap();
-        let lost = SessionLease::builder(&zk).start().await.unwrap();
+        let revoked = SessionLease::builder(&zk).open().await.unwrap();
+        let lost = SessionLease::builder(&zk).open().await.unwrap();
         sums.shows("locks_held{recipe=session_lease} 2");
         revoked.revoke().await.unwrap();
         sums.reaches("locks_held{recipe=session_lease} 1").await;
@@ -358,6 +358,7 @@ fn terms_of_leaders_are_counted_and_timed() {
 
 /// A recipe that is a part of another one has the name of that one.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn parts_of_recipes_have_the_name_of_their_user() {
     measured(async |sums, _server, zk| {
         let was_held = |recipe: &str| {
@@ -409,14 +410,14 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         was_held("migration");
 
         let set = SetPartitioner::new(&zk, "/shards", ["a", "b"]).id("one");
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let body = async |part: Partition| {
             part.revoked().await;
             Ok::<_, String>(())
         };
         let owned = async {
             sums.reaches("locks_held{recipe=partition} 2").await;
-            stop.cancel();
+            stop.begin();
         };
         tokio::join!(set.run(body).until(stop.clone()), owned).0.unwrap();
 
@@ -427,7 +428,7 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         }
         let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
         let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate);
-        let sharder = sharder.start().await.unwrap();
+        let sharder = sharder.open().await.unwrap();
         sums.reaches("leader{recipe=sharder} 1").await;
         sharder.close().await.unwrap();
 
@@ -512,7 +513,7 @@ fn series_exist_before_what_they_count() {
         }
         drop(InterProcessMutex::new(&zk, "/lock").local_batch(1, Duration::MAX));
         sums.shows("lock_handovers_total 0");
-        drop(DistributedAtomicLong::at(&zk, "/counter"));
+        drop(DistributedAtomicLong::new(&zk, "/counter"));
         sums.shows("counter_writes_total 0, counter_merged_total 0, counter_conflicts_total 0");
         sums.shows("counter_promotions_total 0, counter_unknown_total 0");
         drop(LockingQueue::new(&zk, "/queue").consumer());
@@ -594,9 +595,9 @@ fn members_of_a_schedule_say_which_slot_is_due() {
         let hourly = hourly.clock(clock).tolerance(Duration::MAX);
         // A member that runs one slot.
         let run = async |result: Result<(), &'static str>| {
-            let stop = CancellationToken::new();
+            let stop = Shutdown::new();
             let body = |_| {
-                stop.cancel();
+                stop.begin();
                 ready(result)
             };
             hourly.run(body).until(stop.clone()).await.unwrap();
@@ -627,7 +628,7 @@ fn members_of_a_schedule_say_which_slot_is_due() {
 fn members_of_a_set_say_how_many_parts_they_own() {
     measured(async |sums, server, zk| {
         let set = SetPartitioner::new(&zk, "/shards", ["a", "b", "c"]).id("one");
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let body = async |part: Partition| {
             part.revoked().await;
             Ok::<_, String>(())
@@ -639,7 +640,7 @@ fn members_of_a_set_say_how_many_parts_they_own() {
             expire(&server, &zk).await;
             sums.reaches("partitions_acquired_total 6").await;
             sums.shows("partitions_owned{path=/shards} 3, partitions_lost_total 3");
-            stop.cancel();
+            stop.begin();
         };
         let (ran, ()) = tokio::join!(set.run(body).until(stop.clone()), watched);
         ran.unwrap();

@@ -204,7 +204,7 @@ fn raw_values_are_the_bytes_and_modes_are_kept() {
 #[test]
 fn health_is_json() {
     simulated_with(async |server, zk| {
-        let health: serde_json::Value = serde_json::to_value(zk.health()).unwrap();
+        let health: serde_json::Value = serde_json::to_value(zk.connection_health()).unwrap();
         let session = zk.session().unwrap();
         assert_eq!(health["state"], "connected");
         assert_eq!(health["server"], server.connect_string());
@@ -215,7 +215,7 @@ fn health_is_json() {
         assert!(health["lasted"].as_f64().is_some());
         server.stop().await;
         until_state(&zk, ConnectionState::Lost).await;
-        let health = serde_json::to_value(zk.health()).unwrap();
+        let health = serde_json::to_value(zk.connection_health()).unwrap();
         assert_eq!(
             (&health["state"], &health["session"]),
             (&"lost".into(), &serde_json::Value::Null)

@@ -32,7 +32,7 @@ fn a_certain_transaction_is_unsupported() {
     real_time(async {
         let server = TestServer::start().await;
         let zk = crate::harness::connected(&server).await;
-        let receipt = zk_curator::certain::Receipt::at(&zk, "/");
+        let receipt = zk_curator::certain::Receipt::new(&zk, "/");
         let error = zk.transaction().create("/n", "").certain(&receipt).await.unwrap_err();
         assert_eq!(error.kind(), zk_curator::ErrorKind::Unsupported, "{error}");
         assert!(!error.may_have_applied());

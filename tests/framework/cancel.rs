@@ -198,7 +198,7 @@ fn a_dropped_certain_transaction_frees_its_receipt_and_turn() {
     ] {
         simulated_steps(2, async |step, server, zk| {
             zk.create("/n").await.unwrap();
-            let receipt = Receipt::at(&zk, "/n");
+            let receipt = Receipt::new(&zk, "/n");
             if earlier {
                 zk.transaction().set_data("/n", "0").certain(&receipt).await.unwrap();
             }

@@ -9,7 +9,7 @@ use zk_curator::ErrorKind::{
     Closed, ConnectionLoss, InvalidArgument, InvalidPath, NoAuth, NoChildrenForEphemerals, NoNode,
     OperationTimeout, OwnershipLost, SessionExpired, TooLarge, TransactionFailed, Withdrawn,
 };
-use zk_curator::certain::{Applied, Proof, Receipt};
+use zk_curator::certain::{Applied, CommitProof, Receipt};
 use zk_curator::internal::withdrawn_by;
 use zk_curator::schema::SchemaSet;
 use zk_curator::{
@@ -32,7 +32,7 @@ async fn counter() -> (TestServer, CuratorFramework, Receipt) {
 
 async fn count_from_zero(zk: &CuratorFramework) -> Receipt {
     zk.create("/counter").data("0").await.unwrap();
-    Receipt::at(zk, "/counter")
+    Receipt::new(zk, "/counter")
 }
 
 /// Adds one, in a write that is not idempotent.
@@ -170,7 +170,7 @@ fn a_receipt_deleted_between_transactions_is_replaced() {
 fn a_write_based_on_a_replaced_node_is_refused() {
     simulated_on(counter, async |(server, zk, receipt)| {
         let before = zk.transaction().certain(&receipt).await.unwrap();
-        let write = |data: &'static str, proof: &Proof| {
+        let write = |data: &'static str, proof: &CommitProof| {
             zk.transaction().set_data_if("/counter", data, 0).certain(&receipt).while_there(proof)
         };
         let other = connected(&server).await;
@@ -237,7 +237,7 @@ fn a_receipt_deleted_by_hand_is_unknown_and_not_twice() {
         assert_eq!((error.kind(), error.may_have_applied()), (ConnectionLoss, true), "{error}");
         let applied = i32::from(verdict == Verdict::LoseReply);
         assert_eq!(writes(&server), 1 + applied);
-        increment(&operator, &Receipt::at(&operator, "/counter")).await.unwrap();
+        increment(&operator, &Receipt::new(&operator, "/counter")).await.unwrap();
         assert_eq!(writes(&server), 2 + applied);
     });
 }
@@ -390,7 +390,7 @@ fn a_receipt_is_protocol_data_of_the_provider() {
         // Nothing but receipts may be written through this one.
         let zk = start(zk).await;
         connected(&server).await.create("/ns/p").creating_parents().await.unwrap();
-        let receipt = Receipt::at(&zk, "/p");
+        let receipt = Receipt::new(&zk, "/p");
         let applied = zk.transaction().certain(&receipt).await.unwrap();
         assert_eq!(applied.results(), Some(&[][..]));
         let probe = server.probe();
@@ -419,14 +419,14 @@ fn a_receipt_that_cannot_be_written_is_an_error_with_its_path() {
             // It may be created, and not written.
             ("/counter", NoAuth),
         ] {
-            let receipt = Receipt::at(&zk, parent);
+            let receipt = Receipt::new(&zk, parent);
             let error = increment(&zk, &receipt).await.unwrap_err();
             assert_eq!((error.kind(), error.may_have_applied()), (kind, false), "{error}");
             assert!(error.path().starts_with(&format!("{parent}/_r_")), "{error}");
         }
-        let invalid = increment(&zk, &Receipt::at(&zk, "none")).await.unwrap_err();
+        let invalid = increment(&zk, &Receipt::new(&zk, "none")).await.unwrap_err();
         assert_eq!(invalid.kind(), InvalidPath);
-        let foreign = increment(&zk, &Receipt::at(&everything, "/counter")).await.unwrap_err();
+        let foreign = increment(&zk, &Receipt::new(&everything, "/counter")).await.unwrap_err();
         assert_eq!(foreign.kind(), InvalidArgument);
         assert_eq!(writes(&server), 0);
     });
@@ -438,7 +438,7 @@ fn a_receipt_that_cannot_be_read_leaves_the_outcome_unknown() {
         let write_only = vec![Acl::new(Permissions::WRITE, "world", "anyone")];
         let zk = start(builder(&server).acl_provider(write_only)).await;
         connected(&server).await.create("/counter").data("0").await.unwrap();
-        let receipt = Receipt::at(&zk, "/counter");
+        let receipt = Receipt::new(&zk, "/counter");
         let lost = once(&server, OpCode::Multi, Verdict::LoseReply);
         let error = increment(&zk, &receipt).await.unwrap_err();
         assert_eq!((error.kind(), error.may_have_applied()), (ConnectionLoss, true));
@@ -479,7 +479,7 @@ fn a_receipt_goes_with_its_last_clone_and_with_the_session() {
         increment(&zk, &clone).await.unwrap();
         drop(clone);
         until(&server, |probe| probe.children("/counter").is_empty()).await;
-        let receipt = Receipt::at(&zk, "/counter");
+        let receipt = Receipt::new(&zk, "/counter");
         increment(&zk, &receipt).await.unwrap();
         zk.delete("/counter").quietly().await.unwrap_err();
         zk.close().await.unwrap();
@@ -519,7 +519,7 @@ fn a_close_while_the_outcome_is_unknown_says_so() {
 fn two_clients_that_both_lose_their_answer_are_both_told() {
     simulated_on(counter, async |(server, zk, receipt)| {
         let other = connected(&server).await;
-        let others = Receipt::at(&other, "/counter");
+        let others = Receipt::new(&other, "/counter");
         for _ in 0..20 {
             let lost = always(&server, OpCode::Multi, Verdict::LoseReply).times(2);
             let add = |zk: CuratorFramework, receipt: Receipt| async move {

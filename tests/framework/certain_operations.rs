@@ -11,7 +11,7 @@ use zk_curator_tests::{
 async fn with_receipt() -> (TestServer, CuratorFramework, Receipt) {
     let (server, zk) = in_memory().await;
     zk.create("/receipts").await.unwrap();
-    let receipt = Receipt::at(&zk, "/receipts");
+    let receipt = Receipt::new(&zk, "/receipts");
     (server, zk, receipt)
 }
 
@@ -105,7 +105,7 @@ fn missing_parents_are_created_as_the_builder_says() {
         assert_eq!((server.probe().data("/a/b/c").unwrap(), lost.hits()), ("x".into(), 1));
         // Also the namespace.
         let inside = zk.using_namespace("team").unwrap();
-        let there = Receipt::at(&inside, "/");
+        let there = Receipt::new(&inside, "/");
         inside.create("/x").certain(&there).await.unwrap();
         assert!(server.probe().exists("/team/x"));
     });
@@ -142,7 +142,7 @@ fn errors_are_those_of_the_operation() {
             );
             assert!(!error.may_have_applied());
         }
-        let denied = Receipt::at(&zk, "/not/there");
+        let denied = Receipt::new(&zk, "/not/there");
         let error = zk.set_data("/node", "x").certain(&denied).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoNode);
         assert!(error.path().starts_with("/not/there/_r_"), "{error}");

@@ -110,7 +110,7 @@ fn a_protected_create_of_a_lost_request_is_created_once() {
 fn a_certain_write_is_proven_at_a_lagging_server() {
     let cases = [(LoseReply, 1), (LoseRequest, 0)];
     simulated_each_on(cases, two_followers, async |(verdict, written), (cluster, zk)| {
-        let receipt = Receipt::at(&zk, "/jobs");
+        let receipt = Receipt::new(&zk, "/jobs");
         let lags = (cluster.lag_by(0, LATE), cluster.lag_by(1, LATE));
         let lost = cluster
             .rule(move |request| if request.is(OpCode::Multi) { verdict } else { Pass })

@@ -77,7 +77,7 @@ fn a_protected_node_deleted_before_its_search_is_created_again() {
         assert!(created.path.ends_with("0000000001"), "{}", created.path);
 
         // With a receipt it exists once.
-        let receipt = Receipt::at(&zk, "/receipts");
+        let receipt = Receipt::new(&zk, "/receipts");
         zk.create("/receipts").await.unwrap();
         let item = zk.transaction().create("/q/sure", "x");
         let lost = once(&server, OpCode::Multi, Verdict::LoseReply);

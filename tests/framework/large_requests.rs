@@ -20,7 +20,7 @@ async fn write(zk: &CuratorFramework, operation: &str, data: Vec<u8>) -> Result<
         "idempotent" => zk.create("/b").idempotent().data(data).await.map(drop),
         "protected" => zk.create("/b").protected().data(data).await.map(drop),
         "certain" => {
-            let receipt = Receipt::at(zk, "/");
+            let receipt = Receipt::new(zk, "/");
             zk.transaction().set_data("/a", data).certain(&receipt).commit().await.map(drop)
         }
         _ => zk.transaction().set_data("/a", data).commit().await.map(drop),

@@ -107,7 +107,7 @@ fn typed_operations_with_a_lost_reply_are_unknown() {
         assert!(error.may_have_applied() && lost.hits() == 1, "{error}");
         assert_eq!(typed.get("/a").await.unwrap().value, 2);
         // A receipt settles it, with the operations unchanged.
-        let receipt = zk_curator::certain::Receipt::at(&zk, "/");
+        let receipt = zk_curator::certain::Receipt::new(&zk, "/");
         let lost = once_on_write_multi(&server, Verdict::LoseReply);
         let op = typed.replace_op("/a", &3, 1);
         zk.transaction().with(op).certain(&receipt).await.unwrap();

@@ -139,7 +139,7 @@ fn a_certain_transaction_creates_a_missing_namespace() {
     let cases = [Verdict::Pass, Verdict::LoseReply, Verdict::LoseRequest];
     let setup = async || in_namespace("one/two").await;
     simulated_each_on(cases, setup, async |verdict, (server, zk)| {
-        let receipt = Receipt::at(&zk, "/");
+        let receipt = Receipt::new(&zk, "/");
         let _lost = once(&server, OpCode::CreateContainer, verdict);
         zk.transaction().create("/a", "").certain(&receipt).await.unwrap();
         zk.transaction().create("/b", "").certain(&receipt).await.unwrap();
@@ -260,7 +260,7 @@ fn deleted_chroot_is_created_again_by_the_next_create() {
                 "parents" => drop(zk.create("/a/b").creating_parents().await.unwrap()),
                 "namespace" => drop(named.create("/a").await.unwrap()),
                 "transaction" => drop(zk.transaction().create("/a", "").commit().await.unwrap()),
-                _ => drop(zk.create("/a").certain(&Receipt::at(&zk, "/")).await.unwrap()),
+                _ => drop(zk.create("/a").certain(&Receipt::new(&zk, "/")).await.unwrap()),
             }
             assert!(server.probe().exists("/shop/eu"), "{kind}");
             // No other session is left.

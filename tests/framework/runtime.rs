@@ -1,15 +1,18 @@
 //! Where the tasks of a framework run, and where its random choices come from.
 
+use std::future::ready;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use zk_curator::retry::{ExponentialBackoffRetry, RetryPolicy, SessionFailedRetryPolicy};
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_client::{BackgroundTask, Spawn};
 use zk_curator_testing::TestServer;
-use zk_curator_tests::{builder, builder_for, simulated, simulated_on, start};
+use zk_curator_testing::wait::settled;
+use zk_curator_tests::{builder, builder_for, simulated, simulated_on, simulated_with, start};
 
 fn runtime(name: &str) -> Runtime {
     Builder::new_multi_thread().worker_threads(1).thread_name(name).enable_all().build().unwrap()
@@ -206,4 +209,24 @@ fn retry_pauses_follow_the_seed_unless_a_policy_has_its_own() {
     assert_ne!(one, other);
     let [one, other] = pauses(&policy.seed(3), [Some(1), Some(2)]);
     assert_eq!(one, other);
+}
+
+#[test]
+fn a_task_ends_with_its_handle_unless_it_is_detached() {
+    simulated_with(async |_, zk| {
+        for detached in [false, true] {
+            let (done, is_done) = oneshot::channel();
+            let task = zk.spawn_task(async {
+                settled().await;
+                done.send(()).unwrap();
+            });
+            if detached {
+                drop(task.detached());
+            } else {
+                drop(task);
+            }
+            assert_eq!(is_done.await.is_ok(), detached);
+        }
+        assert_eq!(zk.spawn_task(ready(7)).detached().await.unwrap(), 7);
+    });
 }

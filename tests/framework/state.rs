@@ -594,7 +594,7 @@ fn a_framework_starts_before_its_server() {
     simulated_on(TestServer::in_memory, async |server| {
         server.stop().await;
         let zk = builder(&server).build().unwrap();
-        assert_eq!(zk.health().state, Connecting);
+        assert_eq!(zk.connection_health().state, Connecting);
         zk.start_in_background().unwrap();
         let again = zk.start_in_background().unwrap_err();
         assert_eq!(
@@ -604,7 +604,7 @@ fn a_framework_starts_before_its_server() {
         // Immediately: the first session is not open yet.
         let error = zk.exists("/a").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionLoss);
-        let health = zk.health();
+        let health = zk.connection_health();
         assert!(!health.is_ready());
         assert!(health.last_failure.is_some(), "{health}");
         server.restart().await.unwrap();
@@ -630,27 +630,27 @@ fn the_first_operation_waits_until_the_session_is_open() {
 fn health_reports_the_age_of_a_state_and_the_server() {
     simulated_with(async |server, zk| {
         let minute = Duration::from_secs(60);
-        let connected = zk.health();
+        let connected = zk.connection_health();
         assert!(connected.is_ready());
         assert_eq!(connected.session, zk.session());
         assert!(connected.server.is_some());
         idle(minute).await;
-        assert_eq!(zk.health().lasted, connected.lasted + minute);
+        assert_eq!(zk.connection_health().lasted, connected.lasted + minute);
 
         server.partition();
         until_state(&zk, Suspended).await;
-        let suspended = zk.health();
+        let suspended = zk.connection_health();
         assert!(!suspended.is_ready());
         assert_eq!((suspended.lasted, suspended.server), (Duration::ZERO, None));
         assert!(suspended.session.is_some(), "it may live on");
         until_state(&zk, Lost).await;
-        assert!(zk.health().session.is_none());
+        assert!(zk.connection_health().session.is_none());
 
         server.heal();
         zk.wait_connected().await.unwrap();
-        let text = zk.health().to_string();
+        let text = zk.connection_health().to_string();
         assert!(text.starts_with("reconnected for 0"), "{text}");
         zk.close().await.unwrap();
-        assert_eq!(zk.health().state, Closed);
+        assert_eq!(zk.connection_health().state, Closed);
     });
 }

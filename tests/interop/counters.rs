@@ -99,9 +99,9 @@ async fn layouts(others: &Others, connect_string: &str) {
         let zk = zk.clone();
         move |path: &str| DistributedAtomicLong::builder(&zk, path).encoding(encoding).build()
     };
-    count_in_turns(&mut java, "long", |path| DistributedAtomicLong::at(&zk, path)).await;
-    count_in_turns(&mut java, "int", |path| DistributedAtomicInteger::at(&zk, path)).await;
-    count_in_turns(&mut kazoo, "curator", |path| DistributedAtomicInteger::at(&zk, path)).await;
+    count_in_turns(&mut java, "long", |path| DistributedAtomicLong::new(&zk, path)).await;
+    count_in_turns(&mut java, "int", |path| DistributedAtomicInteger::new(&zk, path)).await;
+    count_in_turns(&mut kazoo, "curator", |path| DistributedAtomicInteger::new(&zk, path)).await;
     zk.delete("/int").deleting_children().await.unwrap();
     count_in_turns(&mut kazoo, "int", text(Encoding::Text)).await;
     count_in_turns(&mut kazoo, "float", text(Encoding::TextFloat)).await;
@@ -114,7 +114,7 @@ async fn layouts(others: &Others, connect_string: &str) {
 }
 
 async fn comparisons(zk: &CuratorFramework, java: &mut Peer) {
-    let least = DistributedAtomicLong::at(zk, "/least");
+    let least = DistributedAtomicLong::new(zk, "/least");
     least.set(i64::MIN).await.unwrap();
     assert_eq!(java.tell("long get /least").await, i64::MIN.to_string());
     assert_eq!(java.tell(&format!("long cas /least {} {}", i64::MIN, i64::MAX)).await, "true");
@@ -124,7 +124,7 @@ async fn comparisons(zk: &CuratorFramework, java: &mut Peer) {
 }
 
 async fn numbers_in_blocks(zk: &CuratorFramework, java: &mut Peer) {
-    let ids = IdBlocks::new(&DistributedAtomicLong::at(zk, "/ids"), 3);
+    let ids = IdBlocks::new(&DistributedAtomicLong::new(zk, "/ids"), 3);
     let mut seen = BTreeSet::new();
     for _ in 0..5 {
         for _ in 0..4 {
@@ -139,7 +139,7 @@ async fn numbers_in_blocks(zk: &CuratorFramework, java: &mut Peer) {
 }
 
 async fn shared(zk: &CuratorFramework, java: &mut Peer) {
-    let count = SharedCount::start(zk, "/count", 8).await.unwrap();
+    let count = SharedCount::open(zk, "/count", 8).await.unwrap();
     assert_eq!(java.tell("count get /count").await, "8");
     assert_eq!(java.tell("count set /count -9").await, "-9");
     count.cache().synced().await.unwrap();
@@ -149,13 +149,13 @@ async fn shared(zk: &CuratorFramework, java: &mut Peer) {
     assert_eq!(java.tell("count get /count").await, "10");
     // A counter with the same bytes.
     assert_eq!(java.tell("int add /count 1").await, "10 11");
-    assert_eq!(DistributedAtomicInteger::at(zk, "/count").increment().await.unwrap(), 12);
+    assert_eq!(DistributedAtomicInteger::new(zk, "/count").increment().await.unwrap(), 12);
     assert_eq!(java.tell("count get /count").await, "12");
     assert_eq!(java.tell("count get /count-of-java").await, "0");
-    let theirs = SharedCount::start(zk, "/count-of-java", 5).await.unwrap();
+    let theirs = SharedCount::open(zk, "/count-of-java", 5).await.unwrap();
     assert_eq!(theirs.get().unwrap().unwrap().value, 0);
 
-    let value = SharedValue::start(zk, "/value", &"ours".to_owned()).await.unwrap();
+    let value = SharedValue::open(zk, "/value", &"ours".to_owned()).await.unwrap();
     assert_eq!(java.tell("value get /value").await, "ours");
     assert_eq!(java.tell("value set /value theirs").await, "theirs");
     value.cache().synced().await.unwrap();
@@ -163,7 +163,7 @@ async fn shared(zk: &CuratorFramework, java: &mut Peer) {
     value.set(&"again".to_owned()).await.unwrap();
     assert_eq!(java.tell("value get /value").await, "again");
     assert_eq!(java.tell("value get /value-of-java").await, "seed");
-    let theirs = SharedValue::start(zk, "/value-of-java", &"ours".to_owned()).await.unwrap();
+    let theirs = SharedValue::open(zk, "/value-of-java", &"ours".to_owned()).await.unwrap();
     assert_eq!(theirs.get().unwrap().unwrap().value, "seed");
 }
 
@@ -226,10 +226,10 @@ async fn mixed(others: &Others, connect_string: &str) {
         biased;
         java.tell(&theirs),
         kazoo.tell(&python),
-        ours(connect_string, |zk| DistributedAtomicInteger::at(zk, "/mixed/int")),
+        ours(connect_string, |zk| DistributedAtomicInteger::new(zk, "/mixed/int")),
     );
     assert_eq!((java_says.as_str(), kazoo_says.as_str()), ("ok", "ok"));
-    let value = DistributedAtomicInteger::at(&zk, "/mixed/int").get().await.unwrap();
+    let value = DistributedAtomicInteger::new(&zk, "/mixed/int").get().await.unwrap();
     assert_eq!(value, 3 * EACH as i32, "after {cuts} connections");
     assert!(cuts > 10, "only {cuts} connections");
 
@@ -237,10 +237,10 @@ async fn mixed(others: &Others, connect_string: &str) {
     let (java_says, cuts) = tokio::join!(
         biased;
         java.tell(&theirs),
-        ours(connect_string, |zk| DistributedAtomicLong::at(zk, "/mixed/long")),
+        ours(connect_string, |zk| DistributedAtomicLong::new(zk, "/mixed/long")),
     );
     assert_eq!(java_says, "ok");
-    let value = DistributedAtomicLong::at(&zk, "/mixed/long").get().await.unwrap();
+    let value = DistributedAtomicLong::new(&zk, "/mixed/long").get().await.unwrap();
     assert_eq!(value, 2 * EACH as i64, "after {cuts} connections");
     assert!(cuts > 10, "only {cuts} connections");
 

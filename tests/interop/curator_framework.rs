@@ -68,6 +68,7 @@ async fn run(program: &Program, connect_string: &str, namespace: &str, what: &st
     lines
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn java_and_rust_read_each_other(connect_string: &str) {
     let program = compiled("CuratorFrameworkData.java").await;
     let (rust, java) = (

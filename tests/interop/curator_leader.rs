@@ -81,6 +81,7 @@ async fn next(observer: &mut LeaderObserver) -> String {
 
 /// Each sees the other, and takes over from the other. An observer sees all of them, and takes no
 /// part.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn java_and_rust_meet(connect_string: &str) {
     let program = compiled("CuratorLeaders.java").await;
     let zk = framework(connect_string).await;

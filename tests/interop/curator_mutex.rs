@@ -82,8 +82,8 @@ async fn java_and_rust_contend(connect_string: &str) {
     assert_eq!(nodes.len(), 4 * ROUNDS);
     assert_eq!(zk.get_data(COUNTER).await.unwrap(), (4 * ROUNDS).to_string());
 
-    // It was a contest: the lock went back and forth between the two languages. How often depends on the speed of the
-    // processes.
+    // It was a contest: the lock went back and forth between the two languages. How often depends
+    // on the speed of the processes.
     nodes.sort_by_key(|(node, _)| node[node.len() - 10..].to_owned());
     let changes = nodes.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
     assert!(changes > 1, "only {changes} hand-overs between the languages");

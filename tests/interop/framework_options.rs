@@ -16,6 +16,7 @@ on_each_server! {
     every_option_does_the_same
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn every_option_does_the_same(server: Server) {
     let everybody = vec![Acl::new(Permissions::ALL, "world", "anyone")];
     let reads_only = vec![Acl::new(Permissions::READ, "world", "anyone")];

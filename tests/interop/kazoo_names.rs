@@ -105,10 +105,12 @@ async fn parties(kazoo: &mut Kazoo, zk: &CuratorFramework) {
     for (kind, path) in [("Party", "/party"), ("ShallowParty", "/shallow")] {
         let is_shallow = kind == "ShallowParty";
         let group = Group::new(zk, path);
-        let group = if is_shallow { group.kazoo_shallow_party() } else { group.kazoo_party() };
+        let group =
+            if is_shallow { group.with_kazoo_shallow_party() } else { group.with_kazoo_party() };
         let member = GroupMember::builder(zk, path, "w-1").data("ignored");
         let member =
-            if is_shallow { member.kazoo_shallow_party() } else { member.kazoo_party() }.start();
+            if is_shallow { member.with_kazoo_shallow_party() } else { member.with_kazoo_party() }
+                .start();
         member.joined().await.unwrap();
         assert_eq!(kazoo.run(&format!("party {kind} {path} k-1")).await, r#"["k-1", "w-1"]"#);
         let members = group.wait_for(2).await.unwrap();
@@ -160,7 +162,7 @@ async fn elections(kazoo: &mut Kazoo, zk: &CuratorFramework) {
 }
 
 async fn semaphores(kazoo: &mut Kazoo, zk: &CuratorFramework) {
-    let ours = InterProcessSemaphore::shared_with_kazoo(zk, "/semaphore", 2).label("rust");
+    let ours = InterProcessSemaphore::with_kazoo(zk, "/semaphore", 2).label("rust");
     let one = ours.acquire().await.unwrap();
     assert_eq!(kazoo.run("semaphore /semaphore 2 kazoo").await, "true");
     assert_eq!(kazoo.run("lease_holders /semaphore").await, r#"["kazoo", "rust"]"#);
@@ -185,13 +187,13 @@ async fn semaphores(kazoo: &mut Kazoo, zk: &CuratorFramework) {
     assert_eq!(kazoo.run("release /semaphore").await, "true");
 
     // Both refuse another limit.
-    let other = InterProcessSemaphore::shared_with_kazoo(zk, "/semaphore", 3);
+    let other = InterProcessSemaphore::with_kazoo(zk, "/semaphore", 3);
     let refused = other.acquire().await.unwrap_err();
     assert!(matches!(refused, Error::OtherLimit { stored: 2, limit: 3, .. }), "{refused:?}");
     assert!(kazoo.run("semaphore /semaphore 3 kazoo").await.contains("Inconsistent max leases"));
     // The node of kazoo.
     assert_eq!(kazoo.run("semaphore /theirs 1 kazoo").await, "true");
-    let ours = InterProcessSemaphore::shared_with_kazoo(zk, "/theirs", 1);
+    let ours = InterProcessSemaphore::with_kazoo(zk, "/theirs", 1);
     assert!(ours.try_acquire().await.unwrap().is_none());
 }
 

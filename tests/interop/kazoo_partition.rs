@@ -10,7 +10,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use zk_curator::{CancellationToken, CreateMode};
+use zk_curator::CreateMode;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_testing::wait;
 use zk_curator_tests::{builder_for, start};
@@ -27,8 +28,8 @@ fn rust_member(
     connect_string: &str,
     id: &'static str,
     owned: &Owned,
-) -> (CancellationToken, JoinHandle<()>) {
-    let (stop, connect_string) = (CancellationToken::new(), connect_string.to_owned());
+) -> (Shutdown, JoinHandle<()>) {
+    let (stop, connect_string) = (Shutdown::new(), connect_string.to_owned());
     let (stopped, owned) = (stop.clone(), Arc::clone(owned));
     let member = tokio::spawn(async move {
         let zk = start(builder_for(&connect_string)).await;
@@ -118,14 +119,14 @@ async fn kazoo_and_rust_divide(python: &Path, connect_string: &str) {
     drop(kazoo_2.stdin.take());
     assert!(kazoo_2.wait().await.unwrap().success());
     divided(&owned, &["kazoo-1", "rust-1", "a-rust-2"]).await;
-    stop_1.cancel();
+    stop_1.begin();
     rust_1.await.unwrap();
     divided(&owned, &["kazoo-1", "a-rust-2"]).await;
     // Its process dies, and says nothing.
     drop(kazoo_1);
     owned.lock().unwrap().remove("kazoo-1");
     divided(&owned, &["a-rust-2"]).await;
-    stop_2.cancel();
+    stop_2.begin();
     rust_2.await.unwrap();
     zk.close().await.unwrap();
 }

@@ -1,8 +1,8 @@
 //! The same cases on every kind of server, and clients in other languages next to ours.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
-/// Declares two tests of a case that needs Java: on Apache ZooKeeper, in a chroot of the case, and on
-/// the embedded server.
+/// Declares two tests of a case that needs Java: on Apache ZooKeeper, in a chroot of the case, and
+/// on the embedded server.
 macro_rules! on_each_with_java {
     ($name:ident, |$servers:ident| $case:expr $(,)?) => {
         mod $name {
@@ -37,8 +37,8 @@ macro_rules! on_each_with_java {
     };
 }
 
-/// Declares two tests of a case that needs kazoo: on Apache ZooKeeper, in a chroot of the case, and on
-/// the embedded server.
+/// Declares two tests of a case that needs kazoo: on Apache ZooKeeper, in a chroot of the case, and
+/// on the embedded server.
 macro_rules! on_each_with_kazoo {
     ($name:ident, |$python:ident, $servers:ident| $case:expr $(,)?) => {
         mod $name {

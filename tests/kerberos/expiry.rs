@@ -17,8 +17,8 @@ use crate::realm::{
 /// Long enough to connect on a busy machine, to a server that has served others before.
 const SHORT: Duration = Duration::from_secs(20);
 
-/// Starts a server, and has it authenticate a client, because its first exchange is slow. There is a
-/// client keytab, and no ticket in the file of the cache.
+/// Starts a server, and has it authenticate a client, because its first exchange is slow. There is
+/// a client keytab, and no ticket in the file of the cache.
 async fn warm_server(realm: &Realm) -> RealZooKeeper {
     realm.use_keytab(ALICE).await;
     let server = realm.server().await;

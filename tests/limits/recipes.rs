@@ -143,7 +143,7 @@ fn attempts_that_are_given_up_keep_no_memory() {
 fn operations_of_a_counter_that_were_given_up_take_no_memory() {
     let _alone = ALONE.blocking_lock();
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, "/counters/orders");
+        let counter = DistributedAtomicLong::new(&zk, "/counters/orders");
         counter.set(0).await.unwrap();
         let _cut = cut_off(&server, &zk);
         until_state(&zk, ConnectionState::Suspended).await;

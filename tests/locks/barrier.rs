@@ -41,6 +41,7 @@ fn waiters_pass_when_the_barrier_is_removed_and_not_before() {
             "the second one changes nothing"
         );
         assert!(barrier(&zk).is_set().await.unwrap());
+        assert_eq!(barrier(&zk).set_by().await.unwrap().unwrap(), "deploy 7");
         let mut waiting = Vec::new();
         for _ in 0..3 {
             waiting.push(waiter(&server, &connected(&server).await).await);
@@ -53,6 +54,7 @@ fn waiters_pass_when_the_barrier_is_removed_and_not_before() {
             task.await.unwrap().unwrap();
         }
         assert!(!barrier(&zk).is_set().await.unwrap());
+        assert_eq!(barrier(&zk).set_by().await.unwrap(), None);
         barrier(&zk).wait().await.unwrap();
     });
 }

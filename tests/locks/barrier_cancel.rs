@@ -9,9 +9,7 @@ use zk_curator::CuratorFramework;
 use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::settled;
-use zk_curator_tests::{
-    all_close_clean, closes_clean, connected, poll_then_drop, simulated_steps_on,
-};
+use zk_curator_tests::{all_close_clean, connected, poll_then_drop, simulated_steps_on};
 
 const BARRIER: &str = "/barriers/sort";
 fn barrier(zk: &CuratorFramework) -> DistributedDoubleBarrier {
@@ -77,23 +75,4 @@ fn a_leave_leaves_nothing_and_blocks_nobody() {
             round.leave().await.unwrap();
         });
     }
-}
-
-/// The node `ready` is no member's, and stays when all of them are gone: the next round takes it
-/// away.
-#[test]
-fn a_barrier_of_one_leaves_no_member() {
-    simulated_steps_on(8, TestServer::in_memory, async |step, server| {
-        let (zk, next) = (connected(&server).await, connected(&server).await);
-        let alone = |zk: &CuratorFramework| DistributedDoubleBarrier::new(zk, BARRIER, 1);
-        let mortal = alone(&zk);
-        let all = async move { mortal.enter().await.unwrap().leave().await.unwrap() };
-        let done = poll_then_drop(all, step).await.is_some();
-        zk.close().await.unwrap();
-        let left = server.probe();
-        assert!(left.children(BARRIER).iter().all(|name| *name == "ready"), "step {step}\n{left}");
-        alone(&next).enter().await.unwrap().leave().await.unwrap();
-        closes_clean(&server, &next).await;
-        done
-    });
 }

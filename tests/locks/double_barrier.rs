@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework};
-use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
+use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, RoundPlace};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::idle;
 use zk_curator_tests::{
@@ -30,7 +30,7 @@ async fn clients(server: &TestServer, count: usize) -> Vec<CuratorFramework> {
 }
 
 /// All of these enter, and are in one round.
-async fn enter(clients: &[CuratorFramework]) -> Vec<Round> {
+async fn enter(clients: &[CuratorFramework]) -> Vec<RoundPlace> {
     let barriers: Vec<_> = clients.iter().map(|zk| barrier(zk, clients.len())).collect();
     let entered =
         futures_util::future::join_all(barriers.iter().map(DistributedDoubleBarrier::enter)).await;
@@ -39,8 +39,8 @@ async fn enter(clients: &[CuratorFramework]) -> Vec<Round> {
     rounds
 }
 
-async fn leave(rounds: Vec<Round>) {
-    for left in futures_util::future::join_all(rounds.into_iter().map(Round::leave)).await {
+async fn leave(rounds: Vec<RoundPlace>) {
+    for left in futures_util::future::join_all(rounds.into_iter().map(RoundPlace::leave)).await {
         left.unwrap();
     }
 }
@@ -103,6 +103,36 @@ fn thousands_of_rounds_back_to_back() {
         let each = probe.total_requests() as f64 / rounds as f64;
         assert!(each < 60.0, "{each} requests a round");
         assert_eq!(probe.children(BARRIER), [""; 0]);
+    });
+}
+
+/// A member that waits too long learns who is there, and how many are missing.
+#[test]
+fn participants_are_those_who_have_entered_and_not_left() {
+    simulated_members(3, async |server, clients| {
+        let members = ["a", "b", "c"].map(|label| barrier(&clients[0], 3).label(label));
+        let labels = async || {
+            let there = barrier(&clients[2], 3).participants().await.unwrap();
+            there.iter().map(|member| member.label_str().into_owned()).collect::<Vec<_>>()
+        };
+        let missing = async || barrier(&clients[2], 3).missing().await.unwrap();
+        assert_eq!((labels().await, missing().await), (vec![], 3));
+        let mut entering = JoinSet::new();
+        for (count, member) in members.iter().take(2).cloned().enumerate() {
+            entering.spawn(async move { member.enter().await.unwrap() });
+            until(&server, |probe| probe.children(BARRIER).len() == count + 1).await;
+        }
+        assert_eq!((labels().await, missing().await), (vec!["a".into(), "b".into()], 1));
+        let last = members[2].enter().await.unwrap();
+        let mut rounds = entering.join_all().await;
+        assert_eq!((labels().await.len(), missing().await), (3, 0));
+        drop(rounds.pop());
+        until(&server, |probe| probe.children(BARRIER).len() == 3).await;
+        assert_eq!((labels().await.len(), missing().await), (2, 0), "one has left the round");
+        let (one, other) = tokio::join!(last.leave(), rounds.pop().unwrap().leave());
+        one.unwrap();
+        other.unwrap();
+        assert_eq!((labels().await, missing().await), (vec![], 3));
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, Round};
+use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Error, RoundPlace};
 use zk_curator_testing::wait::{idle, past, settled, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -34,7 +34,7 @@ async fn members() -> (TestServer, Vec<CuratorFramework>) {
     (server, clients)
 }
 
-async fn enter(clients: &[CuratorFramework]) -> Vec<Round> {
+async fn enter(clients: &[CuratorFramework]) -> Vec<RoundPlace> {
     let barriers: Vec<_> = clients.iter().map(barrier).collect();
     let entered = join_all(barriers.iter().map(DistributedDoubleBarrier::enter)).await;
     entered.into_iter().map(Result::unwrap).collect()
@@ -44,8 +44,8 @@ async fn round(zk: &CuratorFramework) -> Result<(), Error> {
     barrier(zk).enter().await?.leave().await
 }
 
-async fn leave(rounds: Vec<Round>) {
-    for left in join_all(rounds.into_iter().map(Round::leave)).await {
+async fn leave(rounds: Vec<RoundPlace>) {
+    for left in join_all(rounds.into_iter().map(RoundPlace::leave)).await {
         left.unwrap();
     }
 }

@@ -20,7 +20,7 @@ const LOCK: &str = "/semaphore-__lock__";
 const ELECTION: &str = "/election";
 
 fn semaphore(zk: &CuratorFramework) -> InterProcessSemaphore {
-    InterProcessSemaphore::shared_with_kazoo(zk, PATH, 2)
+    InterProcessSemaphore::with_kazoo(zk, PATH, 2)
 }
 
 /// The parents of kazoo are persistent.
@@ -81,7 +81,7 @@ fn another_limit_is_refused_and_other_data_are_ignored() {
 #[test]
 fn a_deleted_lock_does_not_let_two_clients_count() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
-        let of_one = |zk| InterProcessSemaphore::shared_with_kazoo(zk, PATH, 1);
+        let of_one = |zk| InterProcessSemaphore::with_kazoo(zk, PATH, 1);
         let held = of_one(&other).acquire().await.unwrap();
         let mut waiters = JoinSet::new();
         let first = of_one(&zk);

@@ -1,14 +1,11 @@
 //! Futures of elections, dropped at every point: nothing stays behind, and the next one leads.
 
-use std::time::Duration;
-
 use tokio::task::yield_now;
-use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
-use zk_curator_testing::{Probe, RuleGuard, TestServer, Verdict};
+use zk_curator_testing::Probe;
 use zk_curator_tests::{
-    all_close_clean, connected, in_memory, poll_then_drop, rule_if, session_id, simulated_drops,
+    all_close_clean, connected, in_memory, poll_then_drop, session_id, simulated_drops,
     simulated_steps_on, two_in_memory, until,
 };
 
@@ -18,7 +15,6 @@ const ELECTION: &str = "/services/orders";
 fn at_every_step<T>(
     more_than: usize,
     mut run: impl AsyncFnMut(CuratorFramework, CuratorFramework) -> T,
-    prepare: impl Fn(&TestServer) -> Option<RuleGuard>,
 ) {
     simulated_drops(
         more_than,
@@ -26,12 +22,11 @@ fn at_every_step<T>(
             let (server, zk) = in_memory().await;
             let other = connected(&server).await;
             zk.create_containers(ELECTION).await.unwrap();
-            let rule = prepare(&server);
-            (server, zk, other, rule)
+            (server, zk, other)
         },
-        async |(_, zk, other, _)| run(zk.clone(), other.clone()).await,
-        async |(server, zk, other, rule), output| {
-            drop((output, rule));
+        async |(_, zk, other)| run(zk.clone(), other.clone()).await,
+        async |(server, zk, other), output| {
+            drop(output);
             // Whatever the dropped future had sent has arrived before this is answered.
             zk.wait_connected().await.unwrap();
             zk.sync("/").await.unwrap();
@@ -43,35 +38,6 @@ fn at_every_step<T>(
             all_close_clean(&server, [zk, other]).await;
         },
     );
-}
-
-fn without(_: &TestServer) -> Option<RuleGuard> {
-    None
-}
-
-/// The response to the first create of a candidate is lost.
-fn lost_create(server: &TestServer) -> Option<RuleGuard> {
-    let lost = rule_if(server, |request| request.is_create_under(ELECTION), Verdict::LoseReply);
-    Some(lost.times(1))
-}
-
-#[test]
-fn a_latch_candidate_dropped_at_any_step_leaves_nothing() {
-    for prepare in [without, lost_create] {
-        let life = async |zk: CuratorFramework, _| {
-            let candidate = LeaderLatch::new(&zk, ELECTION).join();
-            let mut states = candidate.states();
-            states.next().await.unwrap();
-            // Its task continues in the background: it is stopped at every step, too.
-            for _ in 0..30 {
-                yield_now().await;
-            }
-            let leadership = candidate.await_leadership().await.unwrap();
-            leadership.fenced().check("/", None).commit().await.unwrap();
-            candidate.close().await.unwrap();
-        };
-        at_every_step(60, life, prepare);
-    }
 }
 
 #[test]
@@ -89,31 +55,7 @@ fn a_candidate_of_a_latch_that_waits_leaves_nothing() {
         tokio::join!(leadership.lost(), async { zk.delete(leadership.path()).await.unwrap() });
         leaving.await.unwrap().unwrap();
     };
-    at_every_step(20, life, without);
-}
-
-#[test]
-fn a_run_of_a_selector_leaves_nothing() {
-    for prepare in [without, lost_create] {
-        let run = async |zk: CuratorFramework, _| {
-            let selector = LeaderSelector::new(&zk, ELECTION);
-            selector.run_once(|_| yield_now()).await.unwrap();
-            selector.leader().await.unwrap();
-            let led = tokio::sync::Notify::new();
-            let turns = selector.run(|_| {
-                led.notify_one();
-                yield_now()
-            });
-            let close = async {
-                led.notified().await;
-                led.notified().await;
-                selector.close().await;
-            };
-            let (ended, ()) = tokio::join!(turns, close);
-            ended.unwrap();
-        };
-        at_every_step(10, run, prepare);
-    }
+    at_every_step(20, life);
 }
 
 #[test]
@@ -134,26 +76,7 @@ fn a_run_that_waits_and_one_that_is_interrupted_leave_nothing() {
         held.unwrap();
         interrupted.unwrap_err();
     };
-    at_every_step(10, run, without);
-}
-
-#[test]
-fn a_campaign_a_proclamation_and_a_resignation_leave_nothing() {
-    for prepare in [without, lost_create] {
-        let life = async |zk: CuratorFramework, other: CuratorFramework| {
-            let election = Election::new(&zk, ELECTION);
-            let mut observer = Election::new(&other, ELECTION).observe();
-            observer.next().await.unwrap();
-            let mut elected = election.campaign("one").await.unwrap();
-            observer.next().await.unwrap();
-            elected.proclaim("two").await.unwrap();
-            observer.next().await.unwrap();
-            election.leader().await.unwrap();
-            timeout(Duration::from_millis(1), elected.lost()).await.unwrap_err();
-            elected.resign().await.unwrap();
-        };
-        at_every_step(12, life, prepare);
-    }
+    at_every_step(10, run);
 }
 
 #[test]
@@ -171,7 +94,7 @@ fn a_campaign_that_waits_leaves_nothing() {
         let (second, ()) = tokio::join!(waits, leaves);
         second.unwrap().resign().await.unwrap();
     };
-    at_every_step(12, life, without);
+    at_every_step(12, life);
 }
 
 /// An observer that is cancelled again and again still sees everything there is to see at last.

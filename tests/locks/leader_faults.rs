@@ -11,10 +11,10 @@ use zk_curator::{
     Acl, ConnectionState, ConnectionStateErrorPolicy, CuratorFramework, ErrorKind, Permissions,
 };
 use zk_curator_proto::OpCode::{Create2, Delete, Exists, GetChildren2, GetData};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::leader::{
     Candidate, Election, Error, LatchState, LatchStates, LeaderLatch, LeaderSelector,
 };
-use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::wait::idle;
 use zk_curator_testing::{Direction, Probe, TestServer, Verdict};
 use zk_curator_tests::{
@@ -689,9 +689,9 @@ fn a_candidate_that_leaves_without_a_server_has_left() {
         let waiting = latch.join();
         until(&server, |probe| probe.children("/latch").len() == 2).await;
         let elected = Election::new(&zk, "/election").campaign("a").await.unwrap();
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let run = tokio::spawn({
-            let (selector, shutdown) = (selector.clone(), Shutdown::on(stop.clone()));
+            let (selector, shutdown) = (selector.clone(), stop.clone());
             async move { selector.run(|_| pending()).until(shutdown).await }
         });
         until(&server, |probe| probe.children("/selector").len() == 1).await;
@@ -700,7 +700,7 @@ fn a_candidate_that_leaves_without_a_server_has_left() {
         waiting.close().await.unwrap();
         leading.close().await.unwrap();
         elected.resign().await.unwrap();
-        stop.cancel();
+        stop.begin();
         run.await.unwrap().unwrap();
         server.heal();
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::leader::{Error, LeaderSelector};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::{past, spend};
 use zk_curator_tests::{
@@ -258,19 +258,15 @@ fn a_path_that_is_not_valid_is_refused() {
 fn a_run_that_is_stopped_may_finish_its_turn() {
     simulated_on(started, async |(server, zk)| {
         let selector = selector(&zk);
-        let (stop, turns) = (CancellationToken::new(), AtomicUsize::new(0));
+        let (stop, turns) = (Shutdown::new(), AtomicUsize::new(0));
         let body = |_| {
-            stop.cancel();
+            stop.begin();
             async {
                 spend(Duration::from_secs(5)).await;
                 turns.fetch_add(1, Ordering::Relaxed);
             }
         };
-        selector
-            .run(body)
-            .until(Shutdown::on(stop.clone()).drain(Duration::from_secs(60)))
-            .await
-            .unwrap();
+        selector.run(body).until(stop.clone().drain(Duration::from_secs(60))).await.unwrap();
         assert_eq!(turns.into_inner(), 1);
         assert!(server.probe().children(ELECTION).is_empty(), "{}", server.probe());
         // It is the run that was stopped, not the selector.
@@ -284,20 +280,16 @@ fn a_turn_that_overruns_is_dropped_before_its_node_is_deleted() {
         let selector = selector(&zk);
         let found = Arc::default();
         let (stop, mut end) =
-            (CancellationToken::new(), Some(AtTheEnd(Arc::clone(&server), Arc::clone(&found))));
+            (Shutdown::new(), Some(AtTheEnd(Arc::clone(&server), Arc::clone(&found))));
         let body = |_| {
-            stop.cancel();
+            stop.begin();
             let end = end.take();
             async {
                 let _end = end;
                 pending::<()>().await;
             }
         };
-        selector
-            .run(body)
-            .until(Shutdown::on(stop.clone()).drain(Duration::from_secs(5)))
-            .await
-            .unwrap();
+        selector.run(body).until(stop.clone().drain(Duration::from_secs(5))).await.unwrap();
         assert_eq!(*found.lock().unwrap(), Some(1), "the node went before the body");
         assert!(server.probe().children(ELECTION).is_empty(), "{}", server.probe());
     });
@@ -309,12 +301,12 @@ fn who_is_stopped_while_it_waits_leaves_the_queue() {
         let other = connected(&server).await;
         let leader = selector(&other);
         let (leads, _) = leading(&server, &leader).await;
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let waiting = selector(&zk);
         let run = waiting.run(|_| async { panic!("it does not lead") }).until(stop.clone());
         let stopper = async {
             until(&server, |probe| probe.children(ELECTION).len() == 2).await;
-            stop.cancel();
+            stop.begin();
         };
         let (ended, ()) = tokio::join!(run, stopper);
         ended.unwrap();

@@ -85,7 +85,7 @@ macro_rules! held {
 
 held!(
     zk_curator_recipes::lock::MutexGuard,
-    zk_curator_recipes::lock::Lease,
+    zk_curator_recipes::lock::Permit,
     zk_curator_recipes::lock::HandoverGuard,
     ReadGuard,
     WriteGuard,
@@ -117,8 +117,9 @@ impl Ledger {
             Role::Reader => inside.contains(&Role::Writer),
             Role::Lease => inside.len() >= LEASES as usize,
         };
-        // A client enters by what it has read. It may have been read before its node was taken away,
-        // or the lock was passed on within a process, where no task knows yet that it is lost.
+        // A client enters by what it has read. It may have been read before its node was taken
+        // away, or the lock was passed on within a process, where no task knows yet that it is
+        // lost.
         let is_lost = self.forced.iter().any(|path| path == entry.held.path());
         assert!(
             !excluded || is_lost,
@@ -338,6 +339,7 @@ async fn disturb(server: &TestServer, ledger: &Mutex<Ledger>, rng: &mut fastrand
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn run(recipe: Recipe, seed: u64) -> Ledger {
     fastrand::seed(seed);
     let (server, observer) = in_memory().await;

@@ -19,7 +19,6 @@ mod locks_cancel;
 mod locks_random;
 mod multi;
 mod mutex;
-mod mutex_cancel;
 mod mutex_faults;
 mod read_write;
 mod reentrant;

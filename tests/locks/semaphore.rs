@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
-use zk_curator_recipes::lock::{Error, InterProcessSemaphore, InterProcessSemaphoreMutex, Lease};
+use zk_curator_recipes::lock::{Error, InterProcessSemaphore, InterProcessSemaphoreMutex, Permit};
 use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
@@ -30,7 +30,7 @@ async fn waiter(
     server: &TestServer,
     semaphore: &InterProcessSemaphore,
     count: u32,
-) -> JoinHandle<Vec<Lease>> {
+) -> JoinHandle<Vec<Permit>> {
     let before = server.probe().children(LEASES).len();
     let semaphore = semaphore.clone();
     let task = tokio::spawn(async move { semaphore.acquire_many(count).await.unwrap() });

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
+    AutoAckConsumer, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Error, ErrorMode, FifoQueue, LockingQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::wait::{past, settled, spend};
@@ -20,12 +20,12 @@ use zk_curator_tests::{
 pub(crate) const QUEUE: &str = "/queue";
 pub(crate) const LOCKS: &str = "/queue-locks";
 
-pub(crate) async fn text(auto_ack: &mut Consumer<AutoAck>) -> String {
+pub(crate) async fn text(auto_ack: &mut AutoAckConsumer) -> String {
     let item = auto_ack.next().await.unwrap();
     String::from_utf8(item.items.concat()).unwrap()
 }
 
-async fn texts(auto_ack: &mut Consumer<AutoAck>, count: usize) -> Vec<String> {
+async fn texts(auto_ack: &mut AutoAckConsumer, count: usize) -> Vec<String> {
     let mut texts = Vec::new();
     for _ in 0..count {
         texts.push(text(auto_ack).await);
@@ -457,7 +457,7 @@ fn corrupt_and_foreign_nodes_are_reported_once_and_stay() {
 }
 
 /// The reports of a consumer until there is nothing more; `good` is the only item.
-async fn reported(auto_ack: &mut Consumer<AutoAck>) -> Vec<(&'static str, String)> {
+async fn reported(auto_ack: &mut AutoAckConsumer) -> Vec<(&'static str, String)> {
     let (mut reports, mut good) = (Vec::new(), 0);
     loop {
         match auto_ack.try_next().await {

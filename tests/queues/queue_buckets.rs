@@ -8,8 +8,8 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::jobs::{JobState, Jobs};
 use zk_curator_recipes::queue::{
-    Consumer, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode,
-    FifoQueue, Locking, LockingQueue, PutMode, QueueSharder, SimpleDistributedQueue,
+    DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error, ErrorMode, FifoQueue,
+    LockingConsumer, LockingQueue, PutMode, QueueSharder, SimpleDistributedQueue,
 };
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{
@@ -24,7 +24,7 @@ fn queue(zk: &CuratorFramework) -> LockingQueue {
     LockingQueue::new(zk, QUEUE).bucket_size(SIZE)
 }
 
-async fn drain(consumer: &mut Consumer<Locking>) -> Vec<String> {
+async fn drain(consumer: &mut LockingConsumer) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(item) = consumer.try_next().await.unwrap() {
         all.push(String::from_utf8(item.data().to_vec()).unwrap());
@@ -436,9 +436,9 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
 
         let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
         let sharder = || QueueSharder::builder(&zk, "/queues", "/leader", allocate);
-        zero(sharder().new_queue_threshold(0).start().await.err(), "new_queue_threshold");
-        zero(sharder().max_queues(0).start().await.err(), "max_queues");
-        zero(sharder().check_every(Duration::ZERO).start().await.err(), "check_every");
+        zero(sharder().new_queue_threshold(0).open().await.err(), "new_queue_threshold");
+        zero(sharder().max_queues(0).open().await.err(), "max_queues");
+        zero(sharder().check_every(Duration::ZERO).open().await.err(), "check_every");
         // The only transaction is the creation of the session.
         assert_eq!(server.probe().zxid(), 1, "{}", server.probe());
     });
@@ -446,6 +446,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
 
 /// Constructors do not fail: the first operation does, before anything is sent.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn invalid_paths_are_refused_by_the_first_operation() {
     simulated_with(async |server, zk| {
         let invalid = |refused: Option<Error>, path: &str| match refused {

@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, Delivery, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockPath,
-    LockingQueue, PutMode, SimpleDistributedQueue,
+    AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockPathConsumer,
+    LockPathDelivery, LockingQueue, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::{TestServer, wait};
 use zk_curator_tests::{
@@ -29,7 +29,7 @@ async fn filled(zk: &CuratorFramework) -> DistributedQueue {
     queue
 }
 
-async fn rest(auto_ack: &mut Consumer<AutoAck>) -> Vec<String> {
+async fn rest(auto_ack: &mut AutoAckConsumer) -> Vec<String> {
     let mut rest = Vec::new();
     while let Some(item) = auto_ack.try_next().await.unwrap() {
         rest.push(String::from_utf8(item.items.concat()).unwrap());
@@ -121,7 +121,7 @@ fn at_every_step<F, T>(
     );
 }
 
-async fn consumer(zk: &CuratorFramework) -> Consumer<LockPath> {
+async fn consumer(zk: &CuratorFramework) -> LockPathConsumer {
     DistributedQueue::new(zk, QUEUE).consumer(LOCKS)
 }
 
@@ -188,7 +188,7 @@ fn a_dropped_next_still_delivers_the_best_item_first() {
 }
 
 /// The items of a delivery, which is acknowledged.
-async fn settled(delivery: Delivery<LockPath>) -> Vec<String> {
+async fn settled(delivery: LockPathDelivery) -> Vec<String> {
     let items =
         delivery.items().iter().map(|item| String::from_utf8(item.to_vec()).unwrap()).collect();
     delivery.ack().await.unwrap();

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_curator::{ConnectionState, CuratorFramework};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, Error, ErrorMode, LockingQueue, QueueSharder};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Direction, Probe, TestServer};
 use zk_curator_tests::{
@@ -71,7 +71,7 @@ impl Kind {
             }
             Self::Jobs => {
                 let worker = Jobs::new(zk, QUEUE).worker("w").redeliver_after(HOUR, HOUR);
-                let body = |task: zk_curator_recipes::queue::jobs::Task| {
+                let body = |task: zk_curator_recipes::queue::jobs::JobTask| {
                     let work = body(task.data);
                     async { work.await.map(|()| None) }
                 };
@@ -109,15 +109,15 @@ impl Kind {
 fn what_runs_is_worked_off_and_nothing_more_is_taken() {
     simulated_each_on(Kind::ALL, two_in_memory, async |kind, (server, zk, other)| {
         kind.put(&other, &["one", "two", "three"]).await;
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let done = Mutex::new(Vec::new());
         let body = async |item: Bytes| {
-            stop.cancel();
+            stop.begin();
             spend(WORK).await;
             done.lock().unwrap().push(item);
             Ok(())
         };
-        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(HOUR), body).await.unwrap();
+        kind.consume(&zk, 1, stop.clone().drain(HOUR), body).await.unwrap();
         assert_eq!(*done.lock().unwrap(), ["one"], "{kind:?}");
         assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
         assert_eq!(kind.next(&other).await, "two", "{kind:?}");
@@ -128,16 +128,16 @@ fn what_runs_is_worked_off_and_nothing_more_is_taken() {
 fn unfinished_work_is_dropped_and_back_when_drain_returns() {
     simulated_each_on(Kind::ALL, two_in_memory, async |kind, (server, zk, other)| {
         kind.put(&other, &["one", "two", "three", "four"]).await;
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let begun = Mutex::new(0);
         let body = async |_| {
             *begun.lock().unwrap() += 1;
             if *begun.lock().unwrap() == 2 {
-                stop.cancel();
+                stop.begin();
             }
             pending().await
         };
-        kind.consume(&zk, 2, Shutdown::on(stop.clone()).drain(WORK), body).await.unwrap();
+        kind.consume(&zk, 2, stop.clone().drain(WORK), body).await.unwrap();
         assert_eq!(*begun.lock().unwrap(), 2, "{kind:?}");
         assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
         assert_eq!(kind.next(&other).await, "one", "{kind:?}");
@@ -148,17 +148,17 @@ fn unfinished_work_is_dropped_and_back_when_drain_returns() {
 fn what_is_held_back_goes_back_at_once() {
     simulated_each_on(Kind::ALL, two_in_memory, async |kind, (server, zk, other)| {
         kind.put(&other, &["one", "two"]).await;
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let body = async |item: Bytes| {
             if item == "one" {
                 return Err("not today");
             }
-            stop.cancel();
+            stop.begin();
             // For as long as the other one would be held back without a stop.
             spend(WORK).await;
             Ok(())
         };
-        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
+        kind.consume(&zk, 1, stop.clone().drain(2 * WORK), body).await.unwrap();
         assert_eq!(kind.claimed(&server.probe()), 0, "{kind:?}: {}", server.probe());
         assert_eq!(kind.next(&other).await, "one", "{kind:?}");
     });
@@ -171,14 +171,14 @@ fn a_stop_without_a_server_ends_with_the_session() {
         let link = server.connector();
         let zk = start(builder(&server).connector(Arc::new(link.clone()))).await;
         kind.put(&other, &["one"]).await;
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let body = async |_| {
             link.cut(0, Direction::Both);
             until_state(&zk, ConnectionState::Suspended).await;
-            stop.cancel();
+            stop.begin();
             pending().await
         };
-        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body).await.unwrap();
+        kind.consume(&zk, 1, stop.clone().drain(Duration::ZERO), body).await.unwrap();
         assert_eq!(kind.next(&other).await, "one", "{kind:?}");
     });
 }
@@ -189,14 +189,14 @@ fn a_stop_does_not_wait_for_ever() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let kind = Kind::Curator;
         kind.put(&other, &["one"]).await;
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let cut = Mutex::new(None);
         let body = async |_| {
             *cut.lock().unwrap() = Some(cut_off(&server, &zk));
-            stop.cancel();
+            stop.begin();
             pending().await
         };
-        kind.consume(&zk, 1, Shutdown::on(stop.clone()).drain(Duration::ZERO), body).await.unwrap();
+        kind.consume(&zk, 1, stop.clone().drain(Duration::ZERO), body).await.unwrap();
         assert_eq!(kind.claimed(&server.probe()), 1);
         drop(cut);
         assert_eq!(kind.next(&other).await, "one");
@@ -212,13 +212,13 @@ fn a_run_that_is_dropped_while_it_drains_gives_its_items_back() {
             (server, zk, other)
         };
         let run = async |(_, zk, _): &(TestServer, CuratorFramework, CuratorFramework)| {
-            let stop = CancellationToken::new();
+            let stop = Shutdown::new();
             let body = async |_| {
-                stop.cancel();
+                stop.begin();
                 spend(WORK).await;
                 Err("not today")
             };
-            kind.consume(zk, 1, Shutdown::on(stop.clone()).drain(2 * WORK), body).await.unwrap();
+            kind.consume(zk, 1, stop.clone().drain(2 * WORK), body).await.unwrap();
         };
         simulated_drops(5, setup, run, async |(_server, _zk, other), _| {
             assert_eq!(kind.next(&other).await, "one", "{kind:?}");
@@ -234,10 +234,10 @@ fn what_is_removed_already_is_handed_out_before_the_end() {
         for number in 0..20_u8 {
             queue.put([number]).await.unwrap();
         }
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let done = Mutex::new(Vec::new());
         let body = async |item: Bytes| {
-            stop.cancel();
+            stop.begin();
             spend(WORK).await;
             done.lock().unwrap().push(item[0]);
             Ok::<_, Error>(())
@@ -246,7 +246,7 @@ fn what_is_removed_already_is_handed_out_before_the_end() {
             .auto_ack_consumer()
             .ack_batch(8)
             .run(1, body)
-            .until(Shutdown::on(stop.clone()).drain(HOUR))
+            .until(stop.clone().drain(HOUR))
             .await
             .unwrap();
         let done = done.into_inner().unwrap();
@@ -263,15 +263,15 @@ fn a_failed_removed_item_does_not_lose_those_beside_it() {
     simulated_with(async |_server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         queue.put_multi(["bad", "good"]).await.unwrap();
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let seen = Mutex::new(Vec::new());
         let body = async |item: Bytes| {
             seen.lock().unwrap().push(item.clone());
-            stop.cancel();
+            stop.begin();
             if item == "bad" { Err("as the test wants it") } else { Ok(()) }
         };
         let consumer = queue.auto_ack_consumer();
-        consumer.run(1, body).until(Shutdown::on(stop.clone()).drain(HOUR)).await.unwrap();
+        consumer.run(1, body).until(stop.clone().drain(HOUR)).await.unwrap();
         assert_eq!(seen.into_inner().unwrap(), ["bad", "good"]);
     });
 }
@@ -282,20 +282,19 @@ fn a_stopped_sharder_begins_no_queue_and_drains_the_others() {
         let sharder = QueueSharder::builder(&zk, "/shards", "/shards-leader", |zk, path| {
             DistributedQueue::new(zk, path)
         });
-        let sharder = sharder.start().await.unwrap();
-        let stop = CancellationToken::new();
+        let sharder = sharder.open().await.unwrap();
+        let stop = Shutdown::new();
         let drained = Mutex::new(0);
         let body = async |_: DistributedQueue| {
-            stop.cancel();
+            stop.begin();
             spend(WORK).await;
             *drained.lock().unwrap() += 1;
             Ok::<_, Error>(())
         };
-        sharder.run(body).until(Shutdown::on(stop.clone()).drain(HOUR)).await.unwrap();
+        sharder.run(body).until(stop.clone().drain(HOUR)).await.unwrap();
         assert_eq!(*drained.lock().unwrap(), 1);
         let never = async |_: DistributedQueue| pending::<Result<(), Error>>().await;
-        let run =
-            async |stop| sharder.run(never).until(Shutdown::on(stop).drain(WORK)).await.unwrap();
+        let run = async |stop: Shutdown| sharder.run(never).until(stop.drain(WORK)).await.unwrap();
         stopped_by(spend(WORK), run).await;
         sharder.close().await.unwrap();
     });

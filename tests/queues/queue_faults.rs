@@ -10,7 +10,7 @@ use zk_curator_proto::{ErrorCode, OpCode, Request};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{
     DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error,
-    FifoQueue, PutMode, SimpleDistributedQueue, UnconfirmedPolicy,
+    FifoQueue, OnUnconfirmed, PutMode, SimpleDistributedQueue,
 };
 use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
 use zk_curator_tests::{
@@ -508,7 +508,7 @@ fn slow_second_phase(server: &TestServer, time: Duration) -> RuleGuard {
 #[test]
 fn skipped_items_come_before_later_puts_of_their_producer() {
     simulated_on(two_in_memory, async |(server, slow, zk)| {
-        let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(UnconfirmedPolicy::Skip);
+        let queue = FifoQueue::new(&zk, QUEUE).on_unconfirmed(OnUnconfirmed::Skip);
         let slow = FifoQueue::new(&slow, QUEUE).put_mode(PutMode::TwoPhase);
         let _held = slow_second_phase(&server, Duration::from_secs(5));
         let put = tokio::spawn({
@@ -527,9 +527,9 @@ fn skipped_items_come_before_later_puts_of_their_producer() {
 
 #[test]
 fn a_poll_finds_earlier_puts_despite_an_early_read_ahead() {
-    let policies = [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip];
+    let policies = [OnUnconfirmed::Wait, OnUnconfirmed::Skip];
     simulated_each_on(policies, two_in_memory, async |unsure, (server, slow, zk)| {
-        let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure);
+        let queue = FifoQueue::new(&zk, QUEUE).on_unconfirmed(unsure);
         queue.put("first").await.unwrap();
         let slow = FifoQueue::new(&slow, QUEUE).put_mode(PutMode::TwoPhase);
         let _held = slow_second_phase(&server, Duration::from_secs(5));
@@ -569,9 +569,9 @@ fn an_item_dropped_before_it_was_counted_is_the_next() {
 
 #[test]
 fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
-    let policies = [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip];
+    let policies = [OnUnconfirmed::Wait, OnUnconfirmed::Skip];
     simulated_each_on(policies, two_in_memory, async |unsure, (server, slow, zk)| {
-        let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure);
+        let queue = FifoQueue::new(&zk, QUEUE).on_unconfirmed(unsure);
         let _held = slow_second_phase(&server, Duration::from_secs(2));
         let watches = move |request: &RuleRequest<'_>| {
             let is_watched = matches!(request.request(), Request::GetData(read) if read.watch);
@@ -593,9 +593,9 @@ fn an_item_that_is_written_just_before_it_is_watched_is_taken() {
 
 #[test]
 fn in_two_phases_unconfirmed_items_of_the_dead_are_removed() {
-    let policies = [UnconfirmedPolicy::Wait, UnconfirmedPolicy::Skip];
+    let policies = [OnUnconfirmed::Wait, OnUnconfirmed::Skip];
     simulated_each_on(policies, two_in_memory, async |unsure, (server, dying, zk)| {
-        let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure);
+        let queue = FifoQueue::new(&zk, QUEUE).on_unconfirmed(unsure);
         // It stops between the two phases.
         let _held = slow_second_phase(&server, Duration::from_secs(3600));
         let put = tokio::spawn({
@@ -605,7 +605,7 @@ fn in_two_phases_unconfirmed_items_of_the_dead_are_removed() {
         until(&server, |probe| !items(probe, "/queue/items").is_empty()).await;
         queue.put("sure").await.unwrap();
         match unsure {
-            UnconfirmedPolicy::Wait => {
+            OnUnconfirmed::Wait => {
                 assert_eq!(queue.poll().await.unwrap(), None);
                 let end = async {
                     until(&server, |probe| !probe.watches().is_empty()).await;

@@ -12,9 +12,8 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::health::Health;
-use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
-use zk_curator_recipes::queue::jobs::{JobState, Jobs, Leased, Task};
+use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, JobTask, Jobs};
 use zk_curator_testing::wait::{idle, past, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -31,7 +30,7 @@ fn jobs(zk: &CuratorFramework) -> Jobs {
 }
 
 /// The job and the ordinal attempt it is.
-fn seen(job: &Delivery<Leased>) -> (&str, &[u8], u32) {
+fn seen(job: &JobDelivery) -> (&str, &[u8], u32) {
     (job.id(), job.data(), job.attempt())
 }
 
@@ -321,7 +320,7 @@ fn jobs_are_worked_off_so_many_at_a_time() {
         for id in ["a", "b", "bad", "c"] {
             jobs.submit(id).id(id).await.unwrap();
         }
-        let body = |task: Task| async move {
+        let body = |task: JobTask| async move {
             spend(Duration::from_millis(10)).await;
             match &task.data[..] {
                 b"bad" => Err(format!("attempt {}", task.attempt)),
@@ -611,7 +610,7 @@ fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
         jobs.submit("").id("bad").await.unwrap();
         jobs.submit("").id("good").await.unwrap();
         let begun = tokio::time::Instant::now();
-        let body = async |task: Task| {
+        let body = async |task: JobTask| {
             if task.id == "bad" && task.attempt <= 1000 {
                 Err("no luck")
             } else {
@@ -637,15 +636,15 @@ fn a_job_whose_result_cannot_be_kept_is_executed_once() {
         let jobs = jobs(&zk);
         jobs.submit("").id("a").await.unwrap();
         let executed = AtomicUsize::new(0);
-        let body = async |_: Task| {
+        let body = async |_: JobTask| {
             executed.fetch_add(1, Ordering::Relaxed);
             Ok::<_, String>(Some(Bytes::from(vec![0; 2 << 20])))
         };
         let over =
             async { drop(until(&server, |probe| is_kept(probe, "/jobs/failed", "a")).await) };
         let worker = jobs.worker("w");
-        let run = async |stop| {
-            worker.run(1, body).until(Shutdown::on(stop).drain(A_MOMENT)).await.unwrap();
+        let run = async |stop: Shutdown| {
+            worker.run(1, body).until(stop.drain(A_MOMENT)).await.unwrap();
         };
         stopped_by(over, run).await;
         assert_eq!(executed.into_inner(), 1);

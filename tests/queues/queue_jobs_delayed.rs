@@ -6,9 +6,8 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::ErrorCode;
-use zk_curator_recipes::queue::Delivery;
 use zk_curator_recipes::queue::Error;
-use zk_curator_recipes::queue::jobs::{JobState, Jobs, Leased, Task};
+use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, JobTask, Jobs};
 use zk_curator_testing::wait::reached;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -38,7 +37,7 @@ impl Clocked {
     }
 }
 
-fn seen(job: &Delivery<Leased>) -> (&str, u32) {
+fn seen(job: &JobDelivery) -> (&str, u32) {
     (job.id(), job.attempt())
 }
 
@@ -168,7 +167,7 @@ fn a_body_says_when_its_job_is_tried_again() {
         let jobs = Clocked::new().jobs(&zk);
         jobs.submit("").id("a").await.unwrap();
         let begun = Instant::now();
-        let body = |task: Task| async move {
+        let body = |task: JobTask| async move {
             if task.attempt < 3 {
                 task.retry_after(PAUSE * 10);
                 task.retry_after(PAUSE);

@@ -123,11 +123,11 @@ fn a_job_that_moves_is_found_all_the_same() {
 #[test]
 fn jobs_are_counted_in_few_requests() {
     simulated_with(async |server, zk| {
-        let none = Jobs::new(&zk, JOBS).len().await.unwrap();
+        let none = Jobs::new(&zk, JOBS).counts().await.unwrap();
         assert_eq!((none.total(), none), (0, Default::default()));
         let (jobs, _held) = filled(&zk, 40).await;
         let before = requests(&server);
-        let counts = jobs.len().await.unwrap();
+        let counts = jobs.counts().await.unwrap();
         let cost = requests(&server) - before;
         let each = [counts.pending, counts.executing, counts.delayed, counts.done, counts.failed];
         assert_eq!((each, counts.total()), ([40; 5], 200));
@@ -145,7 +145,7 @@ fn nodes_of_other_programs_are_not_counted() {
             zk.create(format!("{JOBS}/{directory}/README")).creating_parents().await.unwrap();
         }
         zk.create(format!("{JOBS}/pending/{bucket}/README")).await.unwrap();
-        let counts = jobs.len().await.unwrap();
+        let counts = jobs.counts().await.unwrap();
         assert_eq!((counts.pending, counts.total()), (1, 1));
         assert_eq!(jobs.list().all().await.unwrap().len(), 1);
     });

@@ -1,8 +1,7 @@
 //! The records of jobs: results and failures in buckets, by their ids.
 
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::queue::Delivery;
-use zk_curator_recipes::queue::jobs::{JobState, Jobs, Leased};
+use zk_curator_recipes::queue::jobs::{JobDelivery, JobState, Jobs};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{items, join_all, rule_if, simulated_each, simulated_with, until};
 
@@ -14,7 +13,7 @@ fn jobs(zk: &CuratorFramework) -> Jobs {
     Jobs::new(zk, JOBS)
 }
 
-async fn claim(jobs: &Jobs, count: usize) -> Vec<Delivery<Leased>> {
+async fn claim(jobs: &Jobs, count: usize) -> Vec<JobDelivery> {
     for number in 0..count {
         jobs.submit("").id(number.to_string()).await.unwrap();
     }
@@ -28,7 +27,7 @@ async fn claim(jobs: &Jobs, count: usize) -> Vec<Delivery<Leased>> {
 
 /// Half of the jobs is done, the other half has failed; the ones that end at the same time share
 /// buckets.
-async fn end(claimed: Vec<Delivery<Leased>>) {
+async fn end(claimed: Vec<JobDelivery>) {
     let ends = claimed.into_iter().map(|job| async move {
         let id = job.id().to_owned();
         if id.parse::<u32>().unwrap() % 2 == 0 {
@@ -108,7 +107,7 @@ fn nodes_beside_the_buckets_are_no_results() {
         }
         let jobs = jobs(&zk);
         assert_eq!((jobs.result("0").await.unwrap(), jobs.get("0").await.unwrap()), (None, None));
-        assert_eq!(jobs.len().await.unwrap().total(), 0);
+        assert_eq!(jobs.counts().await.unwrap().total(), 0);
         end(claim(&jobs, 4).await).await;
         check(&jobs, 4).await;
         assert!(jobs.forget("0").await.unwrap() && !jobs.forget("0").await.unwrap());

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::queue::{DistributedDelayQueue, DistributedQueue, Error, WhenFull};
+use zk_curator_recipes::queue::{DistributedDelayQueue, DistributedQueue, Error, OnFull};
 use zk_curator_testing::wait::{idle, past};
 
 use crate::queue::{LOCKS, QUEUE, clock, text};
@@ -98,7 +98,7 @@ fn a_delay_queue_follows_steps_of_the_wall_clock() {
 fn a_full_queue_refuses_puts_that_are_not_to_wait() {
     simulated_with(async |_server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE).max_items(2);
-        let queue = queue.when_full(WhenFull::Refuse);
+        let queue = queue.on_full(OnFull::Refuse);
         queue.put("one").await.unwrap();
         queue.put("two").await.unwrap();
         let refused = queue.put("three").await;

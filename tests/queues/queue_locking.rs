@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::queue::{Consumer, Delivery, Error, Locking, LockingQueue};
+use zk_curator_recipes::queue::{Error, LockingConsumer, LockingDelivery, LockingQueue};
 use zk_curator_testing::wait::{past, settled, spend};
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
@@ -34,11 +34,11 @@ async fn filled<const N: usize>(zk: &CuratorFramework, items: [&'static str; N])
 }
 
 /// The item and the ordinal delivery it is.
-fn seen(item: &Delivery<Locking>) -> (&str, u32) {
+fn seen(item: &LockingDelivery) -> (&str, u32) {
     (std::str::from_utf8(item.data()).unwrap(), item.attempt())
 }
 
-async fn drain(consumer: &mut Consumer<Locking>) -> Vec<(String, u32)> {
+async fn drain(consumer: &mut LockingConsumer) -> Vec<(String, u32)> {
     let mut items = Vec::new();
     while let Some(item) = consumer.try_next().await.unwrap() {
         let (data, delivery) = seen(&item);
@@ -147,7 +147,7 @@ fn what_fails_too_often_is_put_aside_with_its_count() {
         let good = consumer.next().await.unwrap();
         // Their deliveries as dead letters are counted apart from those before.
         assert_eq!((seen(&poison), seen(&good), good.id()), (("poison", 1), ("good", 1), &id[..]));
-        let rejected = |item: &Delivery<Locking>| {
+        let rejected = |item: &LockingDelivery| {
             let rejection = item.rejection().unwrap();
             let at = rejection.at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
             let ctime = server.probe().stat(item.path()).unwrap().ctime;

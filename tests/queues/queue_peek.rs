@@ -3,7 +3,7 @@
 use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, Error, FifoQueue,
+    AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, Error, FifoQueue,
     SimpleDistributedQueue,
 };
 use zk_curator_testing::Verdict;
@@ -23,7 +23,7 @@ async fn simple(zk: &CuratorFramework, items: &[&'static str]) -> SimpleDistribu
 }
 
 /// Peeks twice, acknowledges, and peeks again.
-async fn peeks(mut consumer: Consumer<AutoAck>, items: [&str; 2]) {
+async fn peeks(mut consumer: AutoAckConsumer, items: [&str; 2]) {
     for _ in 0..2 {
         let peeked = consumer.peek().await.unwrap();
         assert_eq!(peeked.item().items, [items[0]]);

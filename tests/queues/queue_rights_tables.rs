@@ -206,6 +206,7 @@ async fn use_locking_queue(rights: Rights) -> Failed {
 }
 
 /// All that can be done with [`Jobs`], and what of it fails.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn use_jobs(rights: Rights) -> Failed {
     let server = server(rights).await;
     let mut failed = Failed::default();

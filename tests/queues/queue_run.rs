@@ -10,9 +10,9 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 use zk_curator::CuratorFramework;
 use zk_curator_proto::OpCode;
-use zk_curator_recipes::queue::jobs::{Jobs, Task};
+use zk_curator_recipes::Shutdown;
+use zk_curator_recipes::queue::jobs::{JobTask, Jobs};
 use zk_curator_recipes::queue::{DistributedQueue, Error, ErrorMode, LockingQueue};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 use zk_curator_testing::TestServer;
 use zk_curator_testing::wait::{past, spend};
 use zk_curator_tests::{
@@ -129,14 +129,14 @@ impl Kind {
         self,
         zk: &CuratorFramework,
         limit: usize,
-        stop: CancellationToken,
+        stop: Shutdown,
         got: &Got,
         body: impl Fn(Bytes) -> Fut,
     ) -> Result<(), Error>
     where
         Fut: Future<Output = Result<(), &'static str>>,
     {
-        let shutdown = Shutdown::on(stop).drain(HOUR);
+        let shutdown = stop.drain(HOUR);
         let begin =
             |item: &Bytes, attempt| got.borrow_mut().entry(item.clone()).or_default().push(attempt);
         match self {
@@ -162,7 +162,7 @@ impl Kind {
             Self::Jobs => {
                 let worker =
                     Self::jobs(zk).worker("w").redeliver_after(Duration::ZERO, Duration::ZERO);
-                let body = |task: Task| {
+                let body = |task: JobTask| {
                     begin(&task.data, task.attempt);
                     let work = body(task.data);
                     async { work.await.map(|()| None) }
@@ -253,13 +253,13 @@ fn run_costs_what_a_loop_of_next_costs() {
             let looped = cost(kind, async |zk| kind.loop_of_next(zk, ITEMS).await).await;
             let got = Got::default();
             let run = cost(kind, async |zk| {
-                let (stop, done) = (CancellationToken::new(), Cell::new(0));
+                let (stop, done) = (Shutdown::new(), Cell::new(0));
                 let body = async |item: Bytes| {
                     let number: u64 = std::str::from_utf8(&item).unwrap().parse().unwrap();
                     spend(Duration::from_millis(number * 7 % 41)).await;
                     done.set(done.get() + 1);
                     if done.get() == ITEMS {
-                        stop.cancel();
+                        stop.begin();
                     }
                     Ok(())
                 };
@@ -303,7 +303,8 @@ fn run_dead_letters_only_items_that_bodies_have_received() {
                 spend(Duration::from_millis(number * 7 % 41)).await;
                 if number.is_multiple_of(3) { Ok(()) } else { Err("not today") }
             };
-            let run = async |stop| kind.consume(&zk, LIMIT, stop, &got, body).await.unwrap();
+            let run =
+                async |stop: Shutdown| kind.consume(&zk, LIMIT, stop, &got, body).await.unwrap();
             stopped_by(past(IDLE), run).await;
             assert_eq!(kind.left(&near).await, BTreeMap::new(), "{kind:?}");
             for (item, deliveries) in got.into_inner() {
@@ -337,7 +338,8 @@ fn stop_counts_only_deliveries_that_a_body_has_received() {
                     Err("not today")
                 };
                 let stopped = spend(Duration::from_millis(stop * 2));
-                let run = async |stop| kind.consume(&zk, 3, stop, &got, body).await.unwrap();
+                let run =
+                    async |stop: Shutdown| kind.consume(&zk, 3, stop, &got, body).await.unwrap();
                 stopped_by(stopped, run).await;
                 let got = got.into_inner();
                 let left = kind.left(&near).await;

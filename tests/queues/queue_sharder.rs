@@ -34,7 +34,7 @@ fn builder(zk: &CuratorFramework) -> QueueSharderBuilder<DistributedQueue> {
 }
 
 async fn sharder(zk: &CuratorFramework) -> QueueSharder<DistributedQueue> {
-    builder(zk).start().await.unwrap()
+    builder(zk).open().await.unwrap()
 }
 
 async fn put(sharder: &QueueSharder<DistributedQueue>, count: usize) {
@@ -262,7 +262,7 @@ fn an_election_among_the_queues_is_refused() {
     simulated_with(async |server, zk| {
         for path in [SHARDS, "/shards/leader"] {
             let allocate = |zk: &CuratorFramework, path: &str| DistributedQueue::new(zk, path);
-            let refused = QueueSharder::builder(&zk, SHARDS, path, allocate).start().await;
+            let refused = QueueSharder::builder(&zk, SHARDS, path, allocate).open().await;
             assert!(matches!(refused, Err(Error::LeaderPath { path: told }) if told == path));
         }
         assert!(!server.probe().exists(SHARDS));
@@ -272,7 +272,7 @@ fn an_election_among_the_queues_is_refused() {
 #[test]
 fn a_start_that_is_given_up_leaves_no_candidate() {
     simulated_steps(2, async |step, server, zk| {
-        let started = poll_then_drop(builder(&zk).start(), step).await;
+        let started = poll_then_drop(builder(&zk).open(), step).await;
         let is_done = started.is_some();
         drop(started);
         until(&server, |probe| probe.children(LEADER).is_empty()).await;

@@ -18,7 +18,7 @@ fn text(text: &str) -> String {
 #[test]
 fn operations_answer_what_they_have_found() {
     simulated_with(async |_server, zk| {
-        let value = DistributedAtomicValue::<String>::at(&zk, PATH);
+        let value = DistributedAtomicValue::<String>::new(&zk, PATH);
         assert_eq!(value.get().await.unwrap(), None);
         assert_eq!(value.compare_and_set(&text(""), &text("a")).await.unwrap(), Err(None));
         assert!(value.initialize(&text("a")).await.unwrap());
@@ -40,7 +40,7 @@ fn operations_answer_what_they_have_found() {
 #[test]
 fn a_lost_reply_changes_it_once() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
-        let value = DistributedAtomicValue::<String>::at(&zk, PATH);
+        let value = DistributedAtomicValue::<String>::new(&zk, PATH);
         for n in 1..=20 {
             let _lost = once_on_write_multi(&server, verdict);
             let change = value.modify(|value| Some(value.unwrap_or_default() + "x")).await.unwrap();
@@ -68,7 +68,7 @@ fn changes_of_several_processes_are_all_there() {
             }
         });
         join_all(each).await;
-        let value = DistributedAtomicValue::<Vec<u8>>::at(&zk, PATH);
+        let value = DistributedAtomicValue::<Vec<u8>>::new(&zk, PATH);
         assert_eq!(value.get().await.unwrap().unwrap().len(), 60);
     });
 }
@@ -76,7 +76,7 @@ fn changes_of_several_processes_are_all_there() {
 #[test]
 fn the_outcome_is_unknown_only_when_the_session_has_ended() {
     simulated_with(async |server, zk| {
-        let value = DistributedAtomicValue::<String>::at(&zk, PATH);
+        let value = DistributedAtomicValue::<String>::new(&zk, PATH);
         value.set(&text("a")).await.unwrap();
         let cut = cut_at_next_write(&server, &zk, Verdict::LoseReply);
         let b = text("b");
@@ -95,7 +95,7 @@ fn the_outcome_is_unknown_only_when_the_session_has_ended() {
 fn data_that_are_no_value_are_named_and_can_be_replaced() {
     simulated_with(async |_server, zk| {
         zk.create(PATH).creating_parents().data(vec![0xff, 0xfe]).await.unwrap();
-        let value = DistributedAtomicValue::<String>::at(&zk, PATH);
+        let value = DistributedAtomicValue::<String>::new(&zk, PATH);
         let modified = value.modify(|_| panic!("there is no value")).await;
         for error in [value.get().await.unwrap_err(), modified.unwrap_err()] {
             assert!(matches!(error, Error::Undecodable { length: 2, .. }), "{error:?}");
@@ -108,8 +108,8 @@ fn data_that_are_no_value_are_named_and_can_be_replaced() {
 #[test]
 fn followers_are_told_the_present_value_and_every_last_one() {
     simulated_with(async |server, zk| {
-        let theirs = DistributedAtomicValue::<String>::at(&connected(&server).await, PATH);
-        let mut values = DistributedAtomicValue::<String>::at(&zk, PATH).follow();
+        let theirs = DistributedAtomicValue::<String>::new(&connected(&server).await, PATH);
+        let mut values = DistributedAtomicValue::<String>::new(&zk, PATH).follow();
         assert_eq!(values.next().await.unwrap(), None);
         theirs.set(&text("a")).await.unwrap();
         assert_eq!(values.next().await.unwrap(), Some(text("a")));

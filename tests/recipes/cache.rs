@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::cache::{
-    CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiff,
+    CacheEvent, CacheEvents, CuratorCache, Freshness, Lookup, ServerDiffMode,
 };
 use zk_curator_testing::wait::idle;
 use zk_curator_testing::{RuleGuard, TestServer, Verdict};
@@ -161,7 +161,7 @@ fn events_tell_the_loaded_state_and_then_every_difference() {
     simulated_with(async |_server, zk| {
         create(&zk, "/tree/a", "1").await;
         let cache = CuratorCache::tree(&zk, ROOT).start();
-        let (mut events, mut changes) = (cache.events(), cache.changes());
+        let (mut events, mut changes) = (cache.events(), cache.events_from_now());
         assert_eq!(next(&mut events, 1).await, ["loaded 2"]);
         create(&zk, "/tree/b/c", "1").await;
         zk.set_data("/tree/a", "2").await.unwrap();
@@ -188,7 +188,7 @@ fn an_outage_is_bracketed_by_stale_and_fresh() {
         create(&zk, "/tree/gone/child", "1").await;
         create(&zk, "/tree/same", "1").await;
         let cache = loaded(&zk).await;
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         for is_expired in [false, true] {
             let cut = stale_by(&server, &zk, is_expired, &mut changes).await;
             assert!(matches!(cache.freshness(), Freshness::Stale { .. }));
@@ -262,7 +262,7 @@ fn an_unreadable_node_is_named() {
         assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
         assert_eq!(cache.get_through("/tree/closed").await.unwrap_err().kind(), ErrorKind::NoAuth);
         // No event reports a change of an ACL: an audit finds it.
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         zk.set_acl("/tree/closed", Acl::open_unsafe()).await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["+/tree/closed"]);
         assert!(cache.unreadable().is_empty());
@@ -270,7 +270,7 @@ fn an_unreadable_node_is_named() {
         assert_eq!(next(&mut changes, 1).await, ["?/tree/closed"]);
         assert_eq!(cache.get("/tree/closed"), Lookup::Unknown);
         // Only an observer that was notified of the node is notified of its end.
-        let mut later = cache.changes();
+        let mut later = cache.events_from_now();
         zk.delete("/tree/closed").await.unwrap();
         let told = changes.next().await.unwrap();
         let CacheEvent::Deleted(old) = told else { panic!("{told:?}") };
@@ -335,7 +335,7 @@ fn a_server_without_persistent_watches_is_followed() {
         let _before_3_6 = without_persistent_watches(&server);
         let other = connected(&server).await;
         let cache = loaded(&zk).await;
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         create(&other, "/tree/a/b", "1").await;
         assert_eq!(next(&mut changes, 3).await, ["+/tree", "+/tree/a", "+/tree/a/b"]);
         other.set_data("/tree/a/b", "2").await.unwrap();
@@ -367,9 +367,9 @@ fn the_server_says_what_has_changed_during_an_outage() {
         for n in 0..300 {
             create(&zk, &format!("/tree/n{}/{n}", n % 10), "1").await;
         }
-        let cache = CuratorCache::tree(&zk, ROOT).server_diff(ServerDiff::Always).start();
+        let cache = CuratorCache::tree(&zk, ROOT).server_diff(ServerDiffMode::Always).start();
         cache.loaded().await.unwrap();
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         for is_expired in [false, true] {
             let cut = stale_by(&server, &zk, is_expired, &mut changes).await;
             other.set_data("/tree/n1/11", "2").await.unwrap();

@@ -149,7 +149,7 @@ fn events_are_not_lost_with_the_wait_for_them() {
     let cases = 0..12;
     let setup = async || stage(true).await;
     simulated_each_on(cases, setup, async |step, stage| {
-        let mut changes = stage.cache.changes();
+        let mut changes = stage.cache.events_from_now();
         stage.cache.synced().await.unwrap();
         for n in 0..4 {
             let write = create(&stage.other, "/tree/new", "1");

@@ -27,7 +27,7 @@ fn a_recreated_node_of_the_same_version_is_replaced() {
             other.set_data(path, "1").await.unwrap();
         }
         let cache = loaded(&zk).await;
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         let away = cut_off(&server, &zk);
         assert_eq!(next(&mut changes, 1).await, ["stale"]);
         for (path, value) in [("/tree/data", "2"), ("/tree/bytes", "1")] {
@@ -386,7 +386,7 @@ fn no_path_goes_back_in_a_session_on_a_lagging_server() {
         )
         .await;
         let cache = loaded(&zk).await;
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         let mut folded = Folded { nodes: contents(&cache), is_loaded: true, ..Folded::default() };
         for n in 1..12 {
             let stat = other.set_data("/tree/a", n.to_string()).await.unwrap();
@@ -446,7 +446,7 @@ async fn one_behind(cluster: &TestCluster, read_only: bool) -> Behind {
 fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
     simulated_on(cluster_of_three, async |cluster| {
         let Behind { other, zk, cache, attached, behind } = one_behind(&cluster, false).await;
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         let lag = cluster.lag(behind);
         other.delete("/tree/a").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["-/tree/a"]);
@@ -471,7 +471,7 @@ fn no_path_goes_back_on_a_read_only_server() {
     simulated(async {
         let cluster = TestCluster::builder(3).tcp(false).read_only(true).start().await.unwrap();
         let Behind { other, zk, cache, attached, behind } = one_behind(&cluster, true).await;
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         cluster.partition(&[&[behind]]);
         other.delete("/tree/a").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["-/tree/a"]);
@@ -495,7 +495,7 @@ fn a_filter_that_panics_ends_the_cache() {
             |path: &str| if path.ends_with("/bug") { panic!("a bug of the filter") } else { true };
         let cache = CuratorCache::tree(&zk, ROOT).filter(filter).start();
         cache.loaded().await.unwrap();
-        let mut events = cache.changes();
+        let mut events = cache.events_from_now();
         create(&zk, "/tree/bug", "1").await;
         while events.next().await.is_some() {}
         assert!(!cache.freshness().is_fresh());

@@ -43,7 +43,7 @@ fn a_server_that_is_overloaded_empties_no_cache() {
         let told = cache.loaded().await.unwrap();
         assert_eq!((told.nodes, told.unreadable), (101, 0));
         // The same for a change.
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         let refused = refuse_reads(&server, ErrorCode::Throttled);
         other.set_data("/tree/1", "2").await.unwrap();
         let event = changes.next().await.unwrap();

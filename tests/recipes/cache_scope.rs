@@ -30,7 +30,7 @@ async fn covered(settings: impl Fn(CacheBuilder) -> CacheBuilder) -> Vec<String>
     let cache = settings(CuratorCache::tree(&zk, ROOT)).start();
     cache.loaded().await.unwrap();
     let found = paths(&cache);
-    let mut changes = cache.changes();
+    let mut changes = cache.events_from_now();
     other.delete(ROOT).deleting_children().await.unwrap();
     cache.synced().await.unwrap();
     assert!(cache.is_empty());
@@ -102,7 +102,7 @@ fn caches_of_children_and_of_one_node() {
         node.loaded().await.unwrap();
         assert_eq!(paths(&children), ["/tree", "/tree/a"]);
         assert_eq!(paths(&node), ["/tree"]);
-        let (mut of_children, mut of_node) = (children.changes(), node.changes());
+        let (mut of_children, mut of_node) = (children.events_from_now(), node.events_from_now());
         let reads = server.probe().requests(OpCode::MultiRead);
         zk.set_data("/tree/a/b", "2").await.unwrap();
         children.synced().await.unwrap();
@@ -127,7 +127,7 @@ fn the_root_of_zookeeper_is_followed() {
         let cache = CuratorCache::tree(&zk, "/").filter(|path| path != "/zookeeper").start();
         cache.loaded().await.unwrap();
         assert_eq!(paths(&cache), ["/"]);
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         create(&zk, "/a/b", "1").await;
         cache.synced().await.unwrap();
         assert_eq!(next(&mut changes, 2).await, ["+/a", "+/a/b"]);
@@ -147,7 +147,7 @@ fn without_data_only_stats_are_stored() {
         cache.loaded().await.unwrap();
         let node = cache.get("/tree/a").present().unwrap();
         assert_eq!((node.data.len(), node.stat.data_length), (0, 5));
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         zk.set_data("/tree/a", "1").await.unwrap();
         assert_eq!(next(&mut changes, 1).await, ["=/tree/a"]);
         let node = cache.get("/tree/a").present().unwrap();
@@ -161,7 +161,7 @@ async fn told(version: ZooKeeperVersion) -> Vec<String> {
     let (zk, other) = (connected(&server).await, connected(&server).await);
     create(&other, "/tree/a/b", "1").await;
     let cache = loaded(&zk).await;
-    let mut changes = cache.changes();
+    let mut changes = cache.events_from_now();
     let mut told = Vec::new();
     other.set_data("/tree/a/b", "2").await.unwrap();
     create(&other, "/tree/c/d", "1").await;
@@ -244,7 +244,7 @@ fn paths_are_within_the_chroot_and_the_namespace() {
         let zk = if namespace.is_empty() { zk } else { zk.using_namespace(namespace).unwrap() };
         let cache = loaded(&zk).await;
         assert_eq!(paths(&cache), ["/tree", "/tree/a", "/tree/a/b"], "{within}");
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         plain.set_data(format!("{within}/tree/a/b"), "2").await.unwrap();
         create(&plain, &format!("{within}/tree/c"), "1").await;
         create(&plain, &format!("{within}/treetop/c"), "1").await;
@@ -274,7 +274,7 @@ fn a_typed_view_hides_and_removes_nothing() {
         }
         let cache = loaded(&zk).await;
         let typed: TypedCache<u8> = cache.typed();
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         let check = || {
             let nodes = cache.read(|view| view.nodes().cloned().collect::<Vec<_>>());
             assert_eq!(nodes.len(), 1 + 2 * values.len());
@@ -328,7 +328,7 @@ fn a_cache_never_writes() {
             }
         });
         let cache = loaded(&zk).await;
-        let mut changes = cache.changes();
+        let mut changes = cache.events_from_now();
         for _ in 0..2 {
             // The root is a container that the server removes and other clients create again.
             other.create(ROOT).mode(CreateMode::Container).await.unwrap();
@@ -354,7 +354,7 @@ fn events_begin_with_the_loaded_state_at_every_subscription() {
     simulated_with(async |_server, zk| {
         create(&zk, "/tree/a", "1").await;
         let cache = CuratorCache::tree(&zk, ROOT).start();
-        let (mut early, mut early_changes) = (cache.events(), cache.changes());
+        let (mut early, mut early_changes) = (cache.events(), cache.events_from_now());
         cache.loaded().await.unwrap();
         create(&zk, "/tree/b", "1").await;
         cache.synced().await.unwrap();

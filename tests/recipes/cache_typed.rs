@@ -109,7 +109,7 @@ fn events_have_values_and_hide_nothing() {
     simulated_with(async |_server, zk| {
         create(&zk, "/tree/a", "1").await;
         let cache = typed(&zk).await;
-        let (mut events, mut changes) = (cache.events(), cache.changes());
+        let (mut events, mut changes) = (cache.events(), cache.events_from_now());
         let Some(CacheEvent::Loaded(snapshot)) = events.next().await else { panic!("the first") };
         let values: Vec<_> = snapshot.nodes.iter().map(|node| node.value.as_deref().ok()).collect();
         assert_eq!(values, [None, Some(&1)]);

@@ -97,11 +97,14 @@ fn a_put_that_cannot_be_shown_says_that_it_was_applied() {
         create(&zk, "/tree/a", "0").await;
         let cache = typed(&zk).await;
         let before = server.probe().total_requests();
-        for path in ["/other", "/treetop", "tree", ""] {
-            let error = cache.put(path, &1).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
-            let error = cache.modify(path, |n| n).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{path}");
+        for (path, kind) in [
+            ("/other", ErrorKind::InvalidArgument),
+            ("/treetop", ErrorKind::InvalidArgument),
+            ("tree", ErrorKind::InvalidPath),
+            ("", ErrorKind::InvalidPath),
+        ] {
+            assert_eq!(cache.put(path, &1).await.unwrap_err().kind(), kind, "{path}");
+            assert_eq!(cache.modify(path, |n| n).await.unwrap_err().kind(), kind, "{path}");
         }
         assert_eq!(server.probe().total_requests(), before);
         let hidden = CuratorCache::tree(&zk, ROOT).keep(|path| path != "/tree/a").start();

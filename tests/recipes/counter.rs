@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::counter::{
-    DistributedAtomicInteger, DistributedAtomicLong, Encoding, Error, IdBlocks, Missing,
+    DistributedAtomicInteger, DistributedAtomicLong, Encoding, Error, IdBlocks, OnMissing,
     PromotedToLock,
 };
 use zk_curator_recipes::lock::InterProcessMutex;
@@ -31,7 +31,7 @@ fn receipts(server: &TestServer) -> usize {
 #[test]
 fn a_hundred_increments_with_lost_responses_count_a_hundred() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         for n in 1..=100 {
             let lost = once_on_write_multi(&server, verdict);
             assert_eq!(counter.increment().await.unwrap(), n, "{verdict:?}");
@@ -47,7 +47,7 @@ fn a_hundred_increments_with_lost_responses_count_a_hundred() {
 #[test]
 fn an_increment_of_a_lone_writer_is_one_request() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.increment().await.unwrap();
         let before = server.probe().total_requests();
         for _ in 0..50 {
@@ -60,7 +60,7 @@ fn an_increment_of_a_lone_writer_is_one_request() {
 #[test]
 fn sixty_four_tasks_need_few_requests() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.initialize(0).await.unwrap();
         let before = server.probe().total_requests();
         let mut seen = Vec::new();
@@ -82,7 +82,7 @@ fn writers_of_several_processes_lose_nothing() {
             clients.push(connected(&server).await);
         }
         let each = clients.iter().map(|zk| async move {
-            let counter = DistributedAtomicLong::at(zk, PATH);
+            let counter = DistributedAtomicLong::new(zk, PATH);
             let mut seen = Vec::new();
             for _ in 0..25 {
                 seen.push(counter.increment().await.unwrap());
@@ -92,7 +92,7 @@ fn writers_of_several_processes_lose_nothing() {
         let mut seen = join_all(each).await.concat();
         seen.sort_unstable();
         assert_eq!(seen, (1..=200).collect::<Vec<_>>());
-        assert_eq!(DistributedAtomicLong::at(&zk, PATH).get().await.unwrap(), 200);
+        assert_eq!(DistributedAtomicLong::new(&zk, PATH).get().await.unwrap(), 200);
     });
 }
 
@@ -110,7 +110,7 @@ fn operations_answer_what_they_have_found() {
         assert_eq!(counter.subtract(-5).await.unwrap().post, 2);
         assert_eq!(counter.decrement().await.unwrap(), 1);
         // Refused because of a later write of another client, not because of the local copy.
-        let other = DistributedAtomicLong::at(&zk, PATH);
+        let other = DistributedAtomicLong::new(&zk, PATH);
         other.set(40).await.unwrap();
         assert_eq!(counter.compare_and_set(1, 2).await.unwrap(), Err(40));
         assert_eq!(counter.get_relaxed().await.unwrap(), 40);
@@ -123,7 +123,7 @@ fn operations_answer_what_they_have_found() {
 #[test]
 fn overflow_writes_nothing() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicInteger::at(&zk, PATH);
+        let counter = DistributedAtomicInteger::new(&zk, PATH);
         counter.set(i32::MAX).await.unwrap();
         let before = server.probe().stat(PATH).unwrap().version;
         let error = counter.add(2).await.unwrap_err();
@@ -140,7 +140,7 @@ fn overflow_writes_nothing() {
 #[test]
 fn versions_after_the_last_one_are_versions_too() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.set(7).await.unwrap();
         server.set_version(PATH, i32::MAX).unwrap();
         // It differs from the version that is known.
@@ -164,7 +164,7 @@ fn versions_after_the_last_one_are_versions_too() {
 fn corrupt_data_are_named_and_kept() {
     simulated_with(async |_server, zk| {
         zk.create(PATH).creating_parents().data("seven").await.unwrap();
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         for error in [counter.get().await.unwrap_err(), counter.increment().await.unwrap_err()] {
             assert!(matches!(error, Error::Undecodable { length: 5, .. }), "{error:?}");
         }
@@ -179,9 +179,9 @@ fn corrupt_data_are_named_and_kept() {
 #[test]
 fn a_deleted_counter_begins_again_or_fails_as_asked() {
     simulated_with(async |_server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.add(5).await.unwrap();
-        let strict = DistributedAtomicLong::builder(&zk, PATH).on_missing(Missing::Fail).build();
+        let strict = DistributedAtomicLong::builder(&zk, PATH).on_missing(OnMissing::Fail).build();
         assert_eq!(strict.increment().await.unwrap(), 6);
         zk.delete(PATH).deleting_children().await.unwrap();
         let error = strict.increment().await.unwrap_err();
@@ -202,13 +202,13 @@ fn a_counter_that_was_replaced_is_another_one() {
             other.create(PATH).data(value.to_be_bytes().to_vec()).await.unwrap();
             server.set_version(PATH, 1).unwrap();
         };
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.set(100).await.unwrap();
         assert_eq!(counter.increment().await.unwrap(), 101);
         replace(7).await;
         assert_eq!(counter.increment().await.unwrap(), 8);
         // Between its read and its write.
-        let value = DistributedAtomicLong::at(&zk, PATH);
+        let value = DistributedAtomicLong::new(&zk, PATH);
         let late =
             once_on_write_multi(&server, Verdict::Delay(Duration::from_millis(100))).after(1);
         let add = tokio::spawn(async move { value.add(1).await });
@@ -221,7 +221,7 @@ fn a_counter_that_was_replaced_is_another_one() {
 #[test]
 fn the_outcome_is_unknown_only_when_the_session_has_ended() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.increment().await.unwrap();
         let cut = cut_at_next_write(&server, &zk, Verdict::LoseReply);
         let (added, ()) = tokio::join!(counter.increment(), async {
@@ -305,10 +305,10 @@ fn a_contended_counter_gives_up_or_takes_its_lock() {
 #[test]
 fn followers_are_told_the_present_value_and_every_last_one() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         let mut values = counter.follow();
         assert_eq!(values.next().await.unwrap(), 0);
-        let theirs = DistributedAtomicLong::at(&other, PATH);
+        let theirs = DistributedAtomicLong::new(&other, PATH);
         theirs.add(5).await.unwrap();
         assert_eq!(values.next().await.unwrap(), 5);
         theirs.add(1).await.unwrap();
@@ -327,7 +327,7 @@ fn a_dropped_add_is_applied_once_or_not_at_all() {
     simulated(async {
         for polls in 0..40 {
             let (server, zk) = in_memory().await;
-            let counter = DistributedAtomicLong::at(&zk, PATH);
+            let counter = DistributedAtomicLong::new(&zk, PATH);
             counter.increment().await.unwrap();
             let ended = poll_then_drop(counter.increment(), polls).await;
             assert_eq!(counter.add(0).await.unwrap().post, counter.get().await.unwrap());
@@ -347,7 +347,7 @@ fn a_dropped_add_is_applied_once_or_not_at_all() {
 #[test]
 fn mistakes_are_told() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, "no-slash");
+        let counter = DistributedAtomicLong::new(&zk, "no-slash");
         let Error::Framework(error) = counter.increment().await.unwrap_err() else {
             panic!("another error")
         };
@@ -355,7 +355,7 @@ fn mistakes_are_told() {
         let narrow = DistributedAtomicLong::builder(&zk, PATH).encoding(Encoding::I32Be).build();
         assert!(narrow.set(1 << 40).await.is_err());
         assert_eq!(server.probe().requests(OpCode::SetData), 0);
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         zk.close().await.unwrap();
         let Error::Framework(error) = counter.increment().await.unwrap_err() else {
             panic!("another error")
@@ -368,7 +368,7 @@ fn mistakes_are_told() {
 fn blocks_of_every_size_are_reserved() {
     simulated_with(async |_server, zk| {
         for size in 0..5 {
-            let counter = DistributedAtomicLong::at(&zk, format!("/ids/{size}"));
+            let counter = DistributedAtomicLong::new(&zk, format!("/ids/{size}"));
             let ids = IdBlocks::new(&counter, size);
             for id in 1..10 {
                 assert_eq!(ids.next().await.unwrap(), id, "blocks of {size}");

@@ -33,18 +33,18 @@ async fn stage() -> Stage {
 
 impl Stage {
     fn counter(&self) -> DistributedAtomicLong {
-        DistributedAtomicLong::at(&self.zk, COUNTER)
+        DistributedAtomicLong::new(&self.zk, COUNTER)
     }
 
     /// Sets the counter, with its client.
     async fn set(&self, value: Option<i64>) {
         if let Some(value) = value {
-            DistributedAtomicLong::at(&self.other, COUNTER).set(value).await.unwrap();
+            DistributedAtomicLong::new(&self.other, COUNTER).set(value).await.unwrap();
         }
     }
 
     async fn value(&self, path: &str) -> SharedValue<i64> {
-        SharedValue::start(&self.zk, path, &0).await.unwrap()
+        SharedValue::open(&self.zk, path, &0).await.unwrap()
     }
 
     /// Closes the clients; nothing is left but the node without children.
@@ -86,7 +86,7 @@ fn dropped<T>(
                 check(output);
             }
             assert_eq!(timeout(SOON, counter.increment()).await.unwrap().unwrap(), value + 1);
-            let theirs = DistributedAtomicLong::at(&stage.other, COUNTER);
+            let theirs = DistributedAtomicLong::new(&stage.other, COUNTER);
             assert_eq!(theirs.increment().await.unwrap(), value + 2);
             drop((counter, theirs));
             stage.closes(COUNTER).await;
@@ -161,7 +161,7 @@ fn waits_for_a_number_of_a_block() {
                 // No number is lost.
                 let next = timeout(SOON, ids.next()).await.unwrap().unwrap();
                 assert_eq!(next, id.map_or(taken + 1, |id| id + 1));
-                let theirs = DistributedAtomicLong::at(&stage.other, COUNTER);
+                let theirs = DistributedAtomicLong::new(&stage.other, COUNTER);
                 assert!(theirs.increment().await.unwrap() > next);
                 drop((ids, theirs));
                 stage.closes(COUNTER).await;
@@ -218,7 +218,7 @@ fn writes_of_a_shared_value() {
                 seen[usize::from(now.value == 7)] += 1;
                 assert!(timeout(SOON, value.try_set(&now, &8)).await.unwrap().unwrap());
                 timeout(SOON, value.set(&9)).await.unwrap().unwrap();
-                let theirs = SharedValue::start(&stage.other, VALUE, &0_i64).await.unwrap();
+                let theirs = SharedValue::open(&stage.other, VALUE, &0_i64).await.unwrap();
                 assert_eq!(theirs.get().unwrap().unwrap().value, 9);
                 drop((value, theirs));
                 stage.closes(VALUE).await;
@@ -235,7 +235,7 @@ fn waits_for_an_event_of_a_shared_value() {
         let mut watch = value.follow();
         let Some(ValueEvent::Value(first)) = watch.next().await else { panic!("no value") };
         assert_eq!(first.value, 0);
-        let theirs = SharedValue::start(&stage.other, VALUE, &0_i64).await.unwrap();
+        let theirs = SharedValue::open(&stage.other, VALUE, &0_i64).await.unwrap();
         let set = async { theirs.set(&6).await.unwrap() };
         let (told, ()) = tokio::join!(biased; poll_then_drop(watch.next(), step), set);
         let is_told = told.is_some();

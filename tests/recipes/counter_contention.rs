@@ -49,10 +49,10 @@ async fn measured(
     for number in 0..SESSIONS {
         clients.push((far(&server, seed + number).await, fastrand::Rng::with_seed(seed + number)));
     }
-    DistributedAtomicLong::at(&clients[0].0, PATH).set(0).await?;
+    DistributedAtomicLong::new(&clients[0].0, PATH).set(0).await?;
     let (before, began) = (server.probe().total_requests(), Instant::now());
     try_join_all(clients.iter_mut().map(async |(zk, rng)| {
-        let counter = DistributedAtomicLong::at(zk, PATH);
+        let counter = DistributedAtomicLong::new(zk, PATH);
         for _ in 0..EACH {
             increment(zk, &counter, rng).await?;
         }
@@ -61,7 +61,7 @@ async fn measured(
     .await?;
     let (took, requests) = (began.elapsed(), server.probe().total_requests() - before);
     let all = i64::try_from(SESSIONS).unwrap() * i64::try_from(EACH).unwrap();
-    assert_eq!(DistributedAtomicLong::at(&clients[0].0, PATH).get().await?, all);
+    assert_eq!(DistributedAtomicLong::new(&clients[0].0, PATH).get().await?, all);
     Ok((took, requests))
 }
 

@@ -7,7 +7,7 @@ use zk_curator::CuratorFramework;
 use zk_curator::value::{Failure, FromData, ToData};
 use zk_curator_recipes::counter::{
     CountDownLatch, DistributedAtomicInteger, DistributedAtomicLong, DistributedAtomicValue,
-    Encoding, Error, Missing,
+    Encoding, Error, OnMissing,
 };
 use zk_curator_tests::{assert_matches, simulated_each, simulated_with};
 
@@ -33,7 +33,7 @@ fn is_undecodable<T: std::fmt::Debug>(result: Result<T, Error>) {
 fn a_write_refuses_data_that_are_no_number() {
     simulated_with(async |_server, zk| {
         with_data(&zk, DOCUMENT).await;
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         is_undecodable(counter.increment().await);
         is_undecodable(counter.add_once("id", 1).await);
         // As Curator reads them.
@@ -50,7 +50,7 @@ fn a_write_refuses_data_that_are_no_number() {
 fn set_replaces_data_that_are_no_number() {
     simulated_each([DOCUMENT, b"seven", b"\x01"], async |data, _server, zk| {
         with_data(&zk, data).await;
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         // Together with operations that are refused, and with an operation that depends on it.
         let (refused, set, added) =
             tokio::join!(counter.increment(), counter.set(7), counter.add(2));
@@ -115,7 +115,7 @@ impl FromData for OneWay {
 fn a_value_that_cannot_be_read_back_is_not_written() {
     simulated_with(async |_server, zk| {
         with_data(&zk, "before").await;
-        let value = DistributedAtomicValue::<OneWay>::at(&zk, PATH);
+        let value = DistributedAtomicValue::<OneWay>::new(&zk, PATH);
         is_undecodable(value.set(&OneWay("after")).await);
         is_unwritten(&zk, b"before").await;
     });
@@ -124,7 +124,7 @@ fn a_value_that_cannot_be_read_back_is_not_written() {
 #[test]
 fn a_counter_that_must_exist_is_missing_to_readers_too() {
     simulated_with(async |_server, zk| {
-        let counter = DistributedAtomicLong::builder(&zk, PATH).on_missing(Missing::Fail).build();
+        let counter = DistributedAtomicLong::builder(&zk, PATH).on_missing(OnMissing::Fail).build();
         let mut values = counter.follow();
         let (get, relaxed) = (counter.get().await, counter.get_relaxed().await);
         for result in [get, relaxed, values.next().await] {

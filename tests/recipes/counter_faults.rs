@@ -51,7 +51,7 @@ fn a_shared_value_that_was_written_says_so() {
         .into_iter()
         .flat_map(|end| [(end, false), (end, true)]);
     simulated_each(cases, async |(end, is_conditional), server, zk| {
-        let value = SharedValue::start(&zk, PATH, &1_i64).await.unwrap();
+        let value = SharedValue::open(&zk, PATH, &1_i64).await.unwrap();
         value.set(&2).await.unwrap();
         let seen = value.get().unwrap().unwrap();
         let late = reads_are_late(&server, &zk);
@@ -78,8 +78,8 @@ fn a_shared_value_that_was_written_says_so() {
 #[test]
 fn an_operation_dropped_during_its_read_is_not_applied() {
     simulated_with(async |server, zk| {
-        DistributedAtomicLong::at(&connected(&server).await, PATH).set(0).await.unwrap();
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        DistributedAtomicLong::new(&connected(&server).await, PATH).set(0).await.unwrap();
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         let late = reads_are_late(&server, &zk);
         let add = tokio::spawn({
             let counter = counter.clone();
@@ -96,7 +96,7 @@ fn an_operation_dropped_during_its_read_is_not_applied() {
 #[test]
 fn an_operation_dropped_without_a_connection_is_not_applied() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.set(0).await.unwrap();
         server.stop().await;
         // Some are added before the framework knows, and some after.
@@ -131,7 +131,7 @@ fn a_counter_whose_task_ends_says_what_may_be_applied() {
     simulated_on(TestServer::in_memory, async |server| {
         let tasks = Arc::new(Tasks::default());
         let zk = start(builder(&server).spawner(Arc::clone(&tasks) as Arc<dyn Spawn>)).await;
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.set(0).await.unwrap();
         let late = once_on_write_multi(&server, Verdict::Delay(LATE));
         let (sent, waits, ()) = tokio::join!(biased; counter.add(1), async {
@@ -176,7 +176,7 @@ fn records_without_a_place_fail_and_are_not_tried_for_ever() {
 fn records_whose_place_is_always_deleted_are_tried_with_pauses() {
     simulated_with(async |server, other| {
         let zk = distant(&server).await;
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.increment().await.unwrap();
         // It is nearer to the server.
         let records = format!("{PATH}/_o");
@@ -201,7 +201,7 @@ fn records_whose_place_is_always_deleted_are_tried_with_pauses() {
 #[test]
 fn callers_of_one_id_are_told_the_same_in_any_number() {
     simulated_with(async |_server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         let adds = join_all((0..300).map(|_| counter.add_once("order-1", 5))).await;
         assert!(adds.into_iter().all(|once| once.unwrap().into_inner().post == 5));
     });

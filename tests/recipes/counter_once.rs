@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions};
-use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, Missing, Once};
+use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, OnMissing, Once};
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
@@ -29,18 +29,18 @@ fn counted(server: &TestServer) -> i64 {
 #[test]
 fn an_id_is_counted_once_by_whoever_repeats_it() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         let Once::Applied(change) = counter.add_once("order-1", 5).await.unwrap() else {
             panic!("not the first")
         };
         assert_eq!((change.pre, change.post), (0, 5));
         counter.increment().await.unwrap();
         for zk in [&zk, &other] {
-            let again = DistributedAtomicLong::at(zk, PATH).add_once("order-1", 5).await.unwrap();
+            let again = DistributedAtomicLong::new(zk, PATH).add_once("order-1", 5).await.unwrap();
             assert_eq!(again, Once::Before(change));
         }
         expire(&server, &other).await;
-        let theirs = DistributedAtomicLong::at(&other, PATH);
+        let theirs = DistributedAtomicLong::new(&other, PATH);
         assert_eq!(theirs.add_once("order-1", 99).await.unwrap().into_inner(), change);
         assert_eq!(theirs.add_once("order-2", 1).await.unwrap().into_inner().post, 7);
         assert_eq!(counter.get().await.unwrap(), 7);
@@ -50,7 +50,7 @@ fn an_id_is_counted_once_by_whoever_repeats_it() {
 #[test]
 fn a_lost_reply_counts_an_id_once() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         for n in 1..=20 {
             let _lost = once_on_write_multi(&server, verdict);
             assert_eq!(counter.add_once(&n.to_string(), 1).await.unwrap().into_inner().post, n);
@@ -62,7 +62,7 @@ fn a_lost_reply_counts_an_id_once() {
 #[test]
 fn an_id_is_repeated_in_the_next_session_by_itself() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.add_once("second", 1).await.unwrap();
         // Its bucket stays, so that the next write counts it.
         let directory = format!("{PATH}/_o");
@@ -84,7 +84,7 @@ fn an_id_is_repeated_in_the_next_session_by_itself() {
 #[test]
 fn many_ids_at_once_share_writes_and_are_counted_once() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
-        let both = [&zk, &other].map(|zk| DistributedAtomicLong::at(zk, PATH));
+        let both = [&zk, &other].map(|zk| DistributedAtomicLong::new(zk, PATH));
         // Each id twice in each of two processes, among other operations.
         let adds = both.iter().flat_map(|counter| {
             (0..300)
@@ -115,7 +115,7 @@ fn a_counter_without_a_node_is_created_with_its_first_id() {
         assert_eq!(posts, [11, 12, 11]);
         // The deletion also removes the records of earlier increments.
         zk.delete(PATH).deleting_children().await.unwrap();
-        let strict = DistributedAtomicLong::builder(&zk, PATH).on_missing(Missing::Fail).build();
+        let strict = DistributedAtomicLong::builder(&zk, PATH).on_missing(OnMissing::Fail).build();
         let error = strict.add_once("a", 1).await.unwrap_err();
         assert!(matches!(error, Error::Missing { .. }), "{error:?}");
         assert_eq!(counter.add_once("a", 1).await.unwrap().into_inner().post, 11);
@@ -126,7 +126,7 @@ fn a_counter_without_a_node_is_created_with_its_first_id() {
 #[test]
 fn an_id_that_is_no_name_is_refused_and_disturbs_nobody() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         let long = "x".repeat(1025);
         for id in ["", "a/b", ".", "..", "\0", &long] {
             let Error::Framework(error) = counter.add_once(id, 1).await.unwrap_err() else {
@@ -163,7 +163,7 @@ fn records_that_must_not_be_created_fail_nobody_else() {
 #[test]
 fn an_overflow_leaves_no_record() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         counter.set(i64::MAX).await.unwrap();
         let error = counter.add_once("id", 1).await.unwrap_err();
         assert!(matches!(error, Error::Overflow { .. }), "{error:?}");

@@ -118,13 +118,13 @@ waits! {
         error.to_string()
     },
     "Counter" => |zk| {
-        let counter = DistributedAtomicLong::at(&zk, "/panics/counter");
+        let counter = DistributedAtomicLong::new(&zk, "/panics/counter");
         // The second one finds no task.
         drop(counter.increment().await);
         counter.increment().await.unwrap_err().to_string()
     },
     "IdBlocks" => |zk| {
-        let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, "/panics/ids"), 10);
+        let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, "/panics/ids"), 10);
         ids.next().await.unwrap_err().to_string()
     },
 }
@@ -177,7 +177,7 @@ fn callers_are_told_of_a_sharder_whose_user_panics() {
         };
         let sharder =
             QueueSharder::builder(&zk, "/shards", "/leader", allocate).new_queue_threshold(1);
-        let sharder = sharder.check_every(Duration::from_secs(1)).start().await.unwrap();
+        let sharder = sharder.check_every(Duration::from_secs(1)).open().await.unwrap();
         sharder.queue().put("item").await.unwrap();
         let body = async |_| std::future::pending::<Result<(), String>>().await;
         in_time("run", sharder.run(body)).await.unwrap();

@@ -65,9 +65,9 @@ fn errors_of_counters_and_values_name_path_and_cause() {
     simulated(async {
         const PATH: &str = "/counters/orders";
         let (server, zk) = in_memory().await;
-        let counter = DistributedAtomicLong::at(&zk, PATH);
-        let value = SharedValue::start(&zk, PATH, &"seven".to_owned()).await.unwrap();
-        let read = DistributedAtomicValue::<i64>::at(&zk, PATH).get().await.unwrap_err();
+        let counter = DistributedAtomicLong::new(&zk, PATH);
+        let value = SharedValue::open(&zk, PATH, &"seven".to_owned()).await.unwrap();
+        let read = DistributedAtomicValue::<i64>::new(&zk, PATH).get().await.unwrap_err();
         let text = DistributedAtomicLong::builder(&zk, PATH).encoding(Encoding::Text).build();
         let undecodable = text.increment().await.unwrap_err();
         server.stop().await;

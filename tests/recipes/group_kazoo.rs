@@ -12,12 +12,12 @@ const PATH: &str = "/party";
 
 fn group(zk: &zk_curator::CuratorFramework, is_shallow: bool) -> Group {
     let group = Group::new(zk, PATH);
-    if is_shallow { group.kazoo_shallow_party() } else { group.kazoo_party() }
+    if is_shallow { group.with_kazoo_shallow_party() } else { group.with_kazoo_party() }
 }
 
 fn member(zk: &zk_curator::CuratorFramework, id: &str, is_shallow: bool) -> GroupMember {
     let member = GroupMember::builder(zk, PATH, id).data("ignored");
-    if is_shallow { member.kazoo_shallow_party() } else { member.kazoo_party() }.start()
+    if is_shallow { member.with_kazoo_shallow_party() } else { member.with_kazoo_party() }.start()
 }
 
 #[test]

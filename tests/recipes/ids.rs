@@ -13,7 +13,7 @@ const PATH: &str = "/ids/orders";
 #[test]
 fn everybody_who_waits_is_told_of_an_outage_at_once() {
     simulated_with(async |server, zk| {
-        let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, PATH), 10);
+        let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, PATH), 10);
         server.stop().await;
         let began = Instant::now();
         let waits = (0..50).map(async |_| (ids.next().await, began.elapsed()));
@@ -35,7 +35,7 @@ fn a_thread_without_a_runtime_may_ask_for_an_id() {
     real_time(async {
         let server = TestServer::in_memory().await;
         let zk = builder(&server).build().unwrap();
-        let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, PATH), 10);
+        let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, PATH), 10);
         let elsewhere = |ids: &IdBlocks| {
             let ids = ids.clone();
             std::thread::spawn(move || ids.try_next()).join().expect("it does not panic")
@@ -57,7 +57,7 @@ fn a_thread_without_a_runtime_may_ask_for_an_id() {
 #[test]
 fn several_ids_are_taken_together() {
     simulated_with(async |server, zk| {
-        let counter = DistributedAtomicLong::at(&zk, PATH);
+        let counter = DistributedAtomicLong::new(&zk, PATH);
         let ids = IdBlocks::new(&counter, 10);
         assert!(ids.take(0).await.unwrap().is_empty());
         assert_eq!(server.probe().requests(OpCode::Multi), 0, "nothing was sent");

@@ -26,7 +26,7 @@ async fn impatient() -> (TestServer, CuratorFramework) {
 fn operations_of_recipes_last_through_an_outage() {
     simulated_on(impatient, async |(server, zk)| {
         let lock = InterProcessMutex::new(&zk, "/lock");
-        let counter = DistributedAtomicLong::at(&zk, "/counter");
+        let counter = DistributedAtomicLong::new(&zk, "/counter");
         let queue = SimpleDistributedQueue::new(&zk, "/queue");
         let barrier = DistributedBarrier::new(&zk, "/barrier");
         server.partition();

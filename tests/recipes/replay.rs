@@ -21,6 +21,7 @@ const ROUNDS: usize = 15;
 const PRINT: &str = "SIM_REPLAY_SEED";
 
 /// Everything that the clients have sent, when and to what effect, and the rest of it.
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn run(seed: u64) -> String {
     simulated(async move {
         let settings =

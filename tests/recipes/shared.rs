@@ -25,8 +25,8 @@ async fn next(watch: &mut ValueWatch<String>) -> String {
 #[test]
 fn own_writes_are_read_at_once_and_those_of_others_are_told() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
-        let ours = SharedValue::start(&zk, PATH, &"seed".to_owned()).await.unwrap();
-        let theirs = SharedValue::start(&other, PATH, &"another seed".to_owned()).await.unwrap();
+        let ours = SharedValue::open(&zk, PATH, &"seed".to_owned()).await.unwrap();
+        let theirs = SharedValue::open(&other, PATH, &"another seed".to_owned()).await.unwrap();
         let mut told = theirs.follow();
         assert_eq!(next(&mut told).await, "seed");
         ours.set(&"one".into()).await.unwrap();
@@ -42,7 +42,7 @@ fn own_writes_are_read_at_once_and_those_of_others_are_told() {
 #[test]
 fn shared_value_survives_delete_and_recreate() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
-        let value = SharedValue::start(&zk, PATH, &"seed".to_owned()).await.unwrap();
+        let value = SharedValue::open(&zk, PATH, &"seed".to_owned()).await.unwrap();
         let mut told = value.follow();
         assert_eq!(next(&mut told).await, "seed");
         other.delete(PATH).await.unwrap();
@@ -59,7 +59,7 @@ fn shared_value_survives_delete_and_recreate() {
 #[test]
 fn no_event_without_a_change_at_reconnect() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
-        let value = SharedValue::start(&zk, PATH, &"seed".to_owned()).await.unwrap();
+        let value = SharedValue::open(&zk, PATH, &"seed".to_owned()).await.unwrap();
         let mut told = value.follow();
         assert_eq!(next(&mut told).await, "seed");
         for _ in 0..3 {
@@ -78,7 +78,7 @@ fn no_event_without_a_change_at_reconnect() {
 fn after_a_lost_answer_one_of_two_hears_that_it_has_won() {
     let cases = [Verdict::LoseReply, Verdict::LoseRequest];
     simulated_each_on(cases, two_in_memory, async |verdict, (server, zk, other)| {
-        let values = try_join_all([&zk, &other].map(|zk| SharedValue::start(zk, PATH, &0_i64)))
+        let values = try_join_all([&zk, &other].map(|zk| SharedValue::open(zk, PATH, &0_i64)))
             .await
             .unwrap();
         for round in 1..20 {
@@ -101,7 +101,7 @@ fn after_a_lost_answer_one_of_two_hears_that_it_has_won() {
 #[test]
 fn a_count_has_curators_bytes_and_limits_a_semaphore() {
     simulated_with(async |server, zk| {
-        let limit = SharedCount::start(&zk, "/limits/jobs", 1).await.unwrap();
+        let limit = SharedCount::open(&zk, "/limits/jobs", 1).await.unwrap();
         assert_eq!(server.probe().data("/limits/jobs").unwrap()[..], [0, 0, 0, 1]);
         let semaphore = InterProcessSemaphore::with_shared_count(&zk, "/jobs", "/limits/jobs");
         let first = semaphore.acquire().await.unwrap();
@@ -124,7 +124,7 @@ fn a_count_has_curators_bytes_and_limits_a_semaphore() {
 fn ids_are_never_handed_out_twice() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let blocks =
-            [&zk, &other].map(|zk| IdBlocks::new(&DistributedAtomicLong::at(zk, "/ids"), 10));
+            [&zk, &other].map(|zk| IdBlocks::new(&DistributedAtomicLong::new(zk, "/ids"), 10));
         let mut seen = Vec::new();
         for round in 0..60_u32 {
             let _lost = (round % 7 == 0).then(|| once_on_write_multi(&server, Verdict::LoseReply));

@@ -75,7 +75,7 @@ fn reads_without_prefetch_take_one_request_each() {
         let read_only = stm.atomically(|tx| async move { tx.get_all([A, B]).await });
         let read = read_only.await.unwrap();
         assert_eq!((read.value.len(), read.zxid), (2, None));
-        let confirmed = stm.transaction().confirmed().run(|tx| async move { tx.get(A).await });
+        let confirmed = stm.transaction().linearizable().run(|tx| async move { tx.get(A).await });
         assert_eq!(confirmed.await.unwrap().zxid, None);
         let sent = requests.lock().unwrap()[&session_id(&zk).get()].clone();
         let (read, commit) = (OpCode::MultiRead, OpCode::Multi);

@@ -23,8 +23,8 @@ const ACCOUNTS: usize = 200;
 const BALANCE: i64 = 100;
 const TOTAL: i64 = BALANCE * ACCOUNTS as i64;
 const WRITERS: usize = 8;
-/// The time that a request of the reader takes to the server. The clients that move money are nearer:
-/// several of their transfers are committed between a read and a commit of the reader.
+/// The time that a request of the reader takes to the server. The clients that move money are
+/// nearer: several of their transfers are committed between a read and a commit of the reader.
 const READER: Duration = Duration::from_millis(3);
 
 fn account(n: usize) -> String {
@@ -57,8 +57,8 @@ async fn bank() -> Bank {
 }
 
 impl Bank {
-    /// Runs a future while all clients move money, and have begun. Returns its output, and the number
-    /// of transfers.
+    /// Runs a future while all clients move money, and have begun. Returns its output, and the
+    /// number of transfers.
     async fn under_transfers<T>(&self, run: impl Future<Output = T>) -> (T, usize) {
         let is_over = Cell::new(false);
         let transfers = Cell::new(0);
@@ -113,7 +113,7 @@ enum By {
 
 impl By {
     fn options(self, transaction: Transaction) -> Transaction {
-        let transaction = transaction.confirmed();
+        let transaction = transaction.linearizable();
         if self == Self::Prefetch { transaction.prefetch(paths()) } else { transaction }
     }
 }
@@ -280,7 +280,7 @@ fn confirmed_absence_is_read_without_a_space() {
             tx.assert_absent("/acc/none")?;
             value(&tx, &account(0)).await
         };
-        let read = stm.transaction().confirmed().run(body).await.unwrap();
+        let read = stm.transaction().linearizable().run(body).await.unwrap();
         drop(rule);
         assert_eq!((read.value, read.attempts), (BALANCE, 1));
         let sent = requests.lock().unwrap()[&session_id(&bank.reader).get()].clone();
@@ -288,7 +288,7 @@ fn confirmed_absence_is_read_without_a_space() {
         let (check, read) = (OpCode::Multi, OpCode::MultiRead);
         assert_eq!(sent, [check, read, read, read]);
         bank.clients[0].create("/acc/none").await.unwrap();
-        let refused = stm.transaction().confirmed().run(body).await;
+        let refused = stm.transaction().linearizable().run(body).await;
         assert_matches!(refused, Err(Error::Exists { path }) if path == "/acc/none");
     });
 }

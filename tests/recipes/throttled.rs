@@ -1,38 +1,25 @@
-//! A server that refuses requests with `Throttled` for a while ends nothing. Each case runs
+//! A server that refuses requests with `Throttled` for a while ends nothing, in cases of several
+//! calls; single ones are in `calls::refused`. Each case runs
 //! repeatedly. Each run refuses other requests of it, until none is left.
 
 use std::cell::Cell;
-use std::future::Future;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::future::{LocalBoxFuture, join, try_join};
 use futures_util::{FutureExt as _, StreamExt as _, pin_mut};
 use tokio::time::{Instant, timeout};
 use zk_curator::retry::RetryNTimes;
-use zk_curator::{CancellationToken, CreateMode, CuratorFramework, ErrorKind};
+use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
 use zk_curator_recipes::config::ConfigStore;
-use zk_curator_recipes::counter::{
-    CountDownLatch, DistributedAtomicLong, DistributedAtomicValue, IdBlocks,
-};
+use zk_curator_recipes::counter::DistributedAtomicLong;
 use zk_curator_recipes::group::{Group, GroupEvent, GroupMember};
 use zk_curator_recipes::leader::{Election, LeaderLatch, LeaderSelector};
-use zk_curator_recipes::lock::{
-    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
-    ReentrantMutex, RevocableReadWriteLock, Revoked,
-};
+use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::PersistentNode;
-use zk_curator_recipes::partition::{Partition, SetPartitioner};
-use zk_curator_recipes::queue::jobs::{Jobs, Task};
-use zk_curator_recipes::queue::{
-    DistributedQueue, FifoQueue, LockingQueue, QueueSharder, SimpleDistributedQueue,
-};
-use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
-use zk_curator_recipes::stm::{Stm, Tx};
-use zk_curator_recipes::two_phase::{Coordinator, Outcome, Site, Vote};
 use zk_curator_testing::wait::spend;
 use zk_curator_testing::{ErrorCode, TestServer, Verdict};
 use zk_curator_tests::{
@@ -45,8 +32,6 @@ type Case = fn(CuratorFramework, CuratorFramework) -> LocalBoxFuture<'static, Re
 
 /// Longer than any case takes while it is refused.
 const LONG: Duration = Duration::from_secs(600);
-/// The time of the servers at the start.
-const START: SystemTime = SystemTime::UNIX_EPOCH;
 /// More requests than any case has.
 const TOO_MANY: u64 = 400;
 
@@ -85,7 +70,7 @@ fn refuse_each_request(retries: u32, case: Case) {
 
 /// Refuses `burst` requests after the first `skip` ones. Returns the number of refused ones.
 async fn refuse(retries: u32, case: Case, skip: u64, burst: u64) -> u64 {
-    let server = TestServer::builder().tcp(false).wall_clock(START).start().await.unwrap();
+    let server = TestServer::in_memory().await;
     let zk =
         start(builder(&server).retry(RetryNTimes::new(retries, Duration::from_millis(10)))).await;
     let other = connected(&server).await;
@@ -119,39 +104,7 @@ async fn until_children(zk: &CuratorFramework, path: &str, count: usize) -> Resu
     Err("the framework is closed".into())
 }
 
-/// Stops when a body has run so often.
-struct Runs {
-    left: Cell<usize>,
-    done: CancellationToken,
-}
-
-impl Runs {
-    fn new(count: usize) -> Self {
-        Self { left: Cell::new(count), done: CancellationToken::new() }
-    }
-
-    fn shutdown(&self, drain: Duration) -> Shutdown {
-        Shutdown::on(self.done.clone()).drain(drain)
-    }
-
-    fn one(&self) {
-        self.left.set(self.left.get().saturating_sub(1));
-        if self.left.get() == 0 {
-            self.done.cancel();
-        }
-    }
-}
-
-async fn ok<T>(result: impl Future<Output = Result<T, impl Into<Failure>>>) -> Result<T, Failure> {
-    result.await.map_err(Into::into)
-}
-
 cases! {
-    a_holder_hears_of_the_loss_of_its_lock(NEVER): |zk, other| {
-        let guard = InterProcessMutex::new(&zk.with_retry(often()), "/lock").acquire().await?;
-        let (_, deleted) = join(guard.lost(), other.delete(guard.path()).into_future()).await;
-        Ok(deleted?)
-    }
     a_latch_leads_and_leads_again(NEVER): |zk, other| {
         let candidate = LeaderLatch::new(&zk, "/latch").join();
         let first = candidate.await_leadership().await?;
@@ -173,9 +126,14 @@ cases! {
         Ok(behind.close().await?)
     }
     a_selector_goes_on_with_its_turns(NEVER): |zk, _| {
-        let (selector, runs) = (LeaderSelector::new(&zk, "/selector"), Runs::new(3));
-        let body = async |_| runs.one();
-        Ok(selector.run(body).until(runs.shutdown(Duration::ZERO)).await?)
+        let (runs, done) = (Cell::new(0), Shutdown::new());
+        let body = async |_| {
+            runs.set(runs.get() + 1);
+            if runs.get() == 3 {
+                done.begin();
+            }
+        };
+        Ok(LeaderSelector::new(&zk, "/selector").run(body).until(done.clone()).await?)
     }
     an_observer_sees_the_next_leader(NEVER): |zk, other| {
         let mut observer = Election::new(&zk, "/election").observe();
@@ -202,14 +160,6 @@ cases! {
         let (waited, created) = join(until_children(&zk, "/a", 1), other.create("/a/b").creating_parents().into_future()).await;
         created?;
         waited
-    }
-    a_wait_for_a_node_goes_on(NEVER): |zk, other| {
-        let (seen, created) = join(zk.wait_exists("/a").into_future(), other.create("/a").into_future()).await;
-        created?;
-        seen?;
-        let (gone, deleted) = join(zk.wait_gone("/a").into_future(), other.delete("/a").into_future()).await;
-        deleted?;
-        Ok(gone?)
     }
     a_node_is_kept(NEVER): |zk, other| {
         let node = PersistentNode::builder(&zk, "/nodes/a", CreateMode::Ephemeral).data("1").start();
@@ -261,60 +211,13 @@ cases! {
         Ok(())
     }
     a_counter_is_followed(NEVER): |zk, other| {
-        let counter = DistributedAtomicLong::at(&other, "/counter");
+        let counter = DistributedAtomicLong::new(&other, "/counter");
         counter.increment().await?;
-        let mut followed = DistributedAtomicLong::at(&zk, "/counter").follow();
+        let mut followed = DistributedAtomicLong::new(&zk, "/counter").follow();
         assert_eq!(followed.next().await?, 1);
         counter.increment().await?;
         assert_eq!(followed.next().await?, 2);
         Ok(())
-    }
-    a_consumer_without_locks_goes_on(NEVER): |zk, other| {
-        let (queue, runs) = (DistributedQueue::new(&other, "/queue"), Runs::new(3));
-        for item in ["a", "b", "c"] {
-            queue.put(item).await?;
-        }
-        let body = async |_| { runs.one(); Ok::<_, Failure>(()) };
-        let consumer = DistributedQueue::new(&zk, "/queue").auto_ack_consumer();
-        Ok(consumer.run(2, body).until(runs.shutdown(LONG)).await?)
-    }
-    a_consumer_with_locks_goes_on(NEVER): |zk, other| {
-        let (queue, runs) = (DistributedQueue::new(&other, "/queue"), Runs::new(3));
-        for item in ["a", "b", "c"] {
-            queue.put(item).await?;
-        }
-        let body = async |_| { runs.one(); Ok::<_, Failure>(()) };
-        let consumer = DistributedQueue::new(&zk, "/queue").consumer("/locks");
-        consumer.run(2, body).until(runs.shutdown(LONG)).await?;
-        Ok(())
-    }
-    a_consumer_of_a_locking_queue_goes_on(NEVER): |zk, other| {
-        let (queue, runs) = (LockingQueue::new(&other, "/queue"), Runs::new(3));
-        for item in ["a", "b", "c"] {
-            queue.put(item).await?;
-        }
-        let body = async |_| { runs.one(); Ok::<_, Failure>(()) };
-        let consumer = LockingQueue::new(&zk, "/queue").consumer();
-        consumer.run(2, body).until(runs.shutdown(LONG)).await?;
-        Ok(())
-    }
-    a_worker_goes_on(NEVER): |zk, other| {
-        let (jobs, runs) = (Jobs::new(&other, "/jobs"), Runs::new(3));
-        for job in ["a", "b", "c"] {
-            jobs.submit(job).await?;
-        }
-        let body = async |_: Task| { runs.one(); Ok::<_, Failure>(None) };
-        let worker = Jobs::new(&zk, "/jobs").worker("a");
-        worker.run(2, body).until(runs.shutdown(LONG)).await?;
-        Ok(())
-    }
-    a_schedule_goes_on(NEVER): |zk, _| {
-        let runs = Runs::new(2);
-        let body = async |_: Slot| { runs.one(); Ok::<_, Failure>(()) };
-        let since = Instant::now();
-        let once = OncePer::new(&zk, "/cron", Schedule::every(Duration::from_secs(30)));
-        let once = once.clock(move || START + since.elapsed());
-        Ok(once.run(body).until(runs.shutdown(LONG)).await?)
     }
     a_set_is_migrated_and_waited_for(OFTEN): |zk, other| {
         let set = MigrationSet::builder("a").migration("b", |m| m.create("/b", "")).build()?;
@@ -329,16 +232,6 @@ cases! {
         let more = more.migration("c", |m| m.create("/c", "")).build()?;
         waiting.migrate(&more).await?;
         Ok(())
-    }
-    a_member_divides_a_set(OFTEN): |zk, _| {
-        let runs = Runs::new(3);
-        let set = SetPartitioner::new(&zk, "/shards", ["a", "b", "c"]).shared_parts();
-        let body = async |part: Partition| {
-            runs.one();
-            part.revoked().await;
-            Ok::<_, Failure>(())
-        };
-        Ok(set.run(body).until(runs.shutdown(LONG)).await?)
     }
     a_lock_is_waited_for(OFTEN): |zk, other| {
         let held = InterProcessMutex::new(&other, "/lock").acquire().await?;
@@ -357,32 +250,6 @@ cases! {
         .await;
         Ok(acquired?.release().await?)
     }
-    locks_of_all_kinds(OFTEN): |zk, _| {
-        let read_write = InterProcessReadWriteLock::new(&zk, "/read-write");
-        let writer = read_write.read_lock().acquire().await?.try_upgrade();
-        ok(writer.await.map_err(|error| error.to_string())?.release()).await?;
-        let both = InterProcessMultiLock::of_mutexes(&zk, ["/a", "/b"]);
-        both.acquire().await?.release().await?;
-        InterProcessMutex::new(&zk, "/c").local_batch(2, Duration::MAX).acquire().await?.release().await?;
-        ReentrantMutex::new(&zk, "/d").acquire("me").await?.release().await?;
-        let semaphore = InterProcessSemaphore::new(&zk, "/e", 2);
-        let leases = semaphore.acquire_many(2).await?;
-        assert!(semaphore.try_acquire().await?.is_none());
-        drop(leases);
-        Ok(semaphore.acquire().await?.release().await?)
-    }
-    a_lock_is_given_up_when_asked(OFTEN): |zk, _| {
-        let lock = RevocableReadWriteLock::new(&zk, "/lock");
-        let guard = lock.write_lock().acquire().await?;
-        let path = guard.path().to_owned();
-        let released = async {
-            guard.revoked().await;
-            guard.release().await
-        };
-        let (revoked, ()) = try_join(lock.revoke(&path, LONG), released).await?;
-        assert_eq!(revoked, Revoked::Released);
-        Ok(())
-    }
     barriers(OFTEN): |zk, other| {
         let (barrier, keeper) = (DistributedBarrier::new(&zk, "/barrier"), DistributedBarrier::new(&other, "/barrier"));
         barrier.set().await?;
@@ -393,86 +260,6 @@ cases! {
         });
         try_join_all(rounds).await?;
         Ok(())
-    }
-    a_transaction_of_two_sites(OFTEN): |zk, other| {
-        let mut coordinator = Coordinator::begin(&zk, "/transaction", ["a", "b"], "").await?;
-        let mut sites = Vec::new();
-        for (zk, site) in [(&zk, "a"), (&other, "b")] {
-            let mut site = Site::join(zk, "/transaction", site).await?;
-            site.vote(Vote::Commit).await?;
-            sites.push(site);
-        }
-        assert_eq!(coordinator.outcome().await?, Outcome::Committed);
-        for mut site in sites {
-            assert_eq!(site.outcome().await?, Outcome::Committed);
-            site.acknowledge().await?;
-        }
-        Ok(coordinator.clean_up().await?)
-    }
-    transactions(OFTEN): |zk, _| {
-        let stm = Stm::space(&zk, "/acc");
-        for value in 1..=2 {
-            let write = |tx: Tx| async move {
-                let before: Option<i64> = tx.get_typed("/acc/a").await?;
-                assert_eq!(before.unwrap_or(0), value - 1);
-                tx.put("/acc/a", &value)
-            };
-            stm.atomically(write).await?;
-        }
-        assert_eq!(stm.audit().await?, []);
-        Ok(())
-    }
-    counters(OFTEN): |zk, _| {
-        let counter = DistributedAtomicLong::at(&zk, "/counter");
-        assert_eq!(counter.increment().await?, 1);
-        assert_eq!(counter.add_once("a", 2).await?.into_inner().post, 3);
-        assert_eq!(counter.get().await?, 3);
-        let value = DistributedAtomicValue::<String>::at(&zk, "/value");
-        assert!(value.initialize(&"a".to_owned()).await?);
-        assert_eq!(IdBlocks::new(&counter, 10).next().await?, 4);
-        let latch = CountDownLatch::new(&zk, "/latch", 1);
-        assert_eq!(latch.count_down().await?, 0);
-        Ok(latch.wait().await?)
-    }
-    queues(OFTEN): |zk, _| {
-        let simple = SimpleDistributedQueue::new(&zk, "/simple");
-        simple.offer("a").await?;
-        assert_eq!(simple.take().await?, "a");
-        let fifo = FifoQueue::new(&zk, "/fifo");
-        fifo.put("a").await?;
-        assert_eq!(fifo.take().await?, "a");
-        let locking = LockingQueue::new(&zk, "/locking");
-        locking.put("a").await?;
-        locking.consumer().next().await?.reject("a reason").await?;
-        let dead = locking.dead_letters().consumer().next().await?;
-        Ok(dead.ack().await?)
-    }
-    queues_in_shards(OFTEN): |zk, _| {
-        let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
-        let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).start().await?;
-        sharder.queue().put("a").await?;
-        Ok(sharder.close().await?)
-    }
-    names_and_settings(OFTEN): |zk, _| {
-        let names = NameService::new(&zk, "/names");
-        let version = names.bind("a", "1").await?;
-        names.rebind("a", "2", version).await?;
-        names.bind_ephemeral("b", "1").await?.unbind().await?;
-        assert_eq!(names.list().await?.len(), 1);
-        let store = ConfigStore::new(&zk, "/config");
-        let first = store.update().set("a", 1).commit().await?;
-        store.update().set("a", 2).commit().await?;
-        store.roll_back(first).await?;
-        assert_eq!(store.snapshot().await?.get("a")?, Some(1));
-        Ok(())
-    }
-    transactions_and_deletions(OFTEN): |zk, other| {
-        zk.transaction().create("/a", "").create("/a/b", "").commit().await?;
-        let receipt = zk_curator::certain::Receipt::at(&zk, "/a");
-        zk.set_data("/a/b", "1").certain(&receipt).commit().await?;
-        drop(zk.create("/a/c").mode(CreateMode::Persistent).owned().await?);
-        other.wait_gone("/a/c").await?;
-        Ok(zk.delete("/a").deleting_children().await?)
     }
 }
 

@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::two_phase::{
-    Coordinator, Error, Form, Outcome, Site, Vote, inspect, sweep,
-};
+use zk_curator_recipes::two_phase::{Coordinator, Error, Form, Outcome, Site, Vote};
 use zk_curator_testing::wait::settled;
 use zk_curator_tests::{all_close_clean, simulated_drops, two_in_memory};
 
@@ -131,27 +129,5 @@ fn acknowledgements_and_removals_are_done_or_not() {
                 None
             });
         }
-    }
-}
-
-#[test]
-fn looks_and_sweeps_leave_nothing() {
-    for form in FORMS {
-        at_every_step(0, async |zk, other| {
-            let mut coordinator = begin(&other, form).await;
-            for name in SITES {
-                let site = vote(&other, name, Vote::Commit).await;
-                site.vote_cast().await.unwrap();
-            }
-            let outcome = coordinator.outcome().await.unwrap();
-            for name in SITES {
-                let mut site = Site::join(&other, TX, name).await.unwrap();
-                site.outcome().await.unwrap();
-                site.acknowledge().await.unwrap();
-            }
-            assert!(inspect(&zk, TX).await.unwrap().unwrap().is_finished());
-            assert_eq!(sweep(&zk, "/transactions").await.unwrap(), [TX]);
-            outcome
-        });
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 pub mod cancel;
+pub mod catalogue;
 mod contention;
 mod gate;
 pub mod raw_suite;
@@ -31,11 +32,11 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use zk_curator::retry::{ExponentialBackoffRetry, RetryNTimes};
 use zk_curator::{
-    CancellationToken, ConnectionState, ConnectionStatus, CuratorFramework,
-    CuratorFrameworkBuilder, SessionId,
+    ConnectionState, ConnectionStatus, CuratorFramework, CuratorFrameworkBuilder, SessionId,
 };
 use zk_curator_proto::records::MultiOp;
 use zk_curator_proto::{OpCode, Request};
+use zk_curator_recipes::Shutdown;
 use zk_curator_testing::{Probe, RuleGuard, RuleRequest, TestCluster, TestServer, Verdict};
 
 /// Longer than any test needs, in real time on a busy machine.
@@ -43,8 +44,8 @@ const LONG: Duration = Duration::from_secs(300);
 /// The same limit in simulated time.
 const LONG_SIMULATED: Duration = Duration::from_secs(24 * 3600);
 
-/// The session timeout of frameworks in real time, unless a session has to end. Servers of the tests
-/// grant it.
+/// The session timeout of frameworks in real time, unless a session has to end. Servers of the
+/// tests grant it.
 const LONG_SESSION: Duration = Duration::from_secs(40);
 /// The session timeout of the frameworks of these tests, in simulated time.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -289,21 +290,21 @@ pub async fn impatient() -> (TestServer, CuratorFramework) {
     (server, zk)
 }
 
-/// Runs a future with a token that is cancelled when `stop` resolves.
+/// Runs a future with a shutdown that begins when `stop` resolves.
 pub async fn stopped_by<T>(
     stop: impl Future<Output = ()>,
-    run: impl AsyncFnOnce(CancellationToken) -> T,
+    run: impl AsyncFnOnce(Shutdown) -> T,
 ) -> T {
-    let token = CancellationToken::new();
+    let shutdown = Shutdown::new();
     let stopped = async {
         stop.await;
-        token.cancel();
+        shutdown.begin();
         std::future::pending().await
     };
     tokio::select! {
         biased;
         never = stopped => never,
-        output = run(token.clone()) => output,
+        output = run(shutdown.clone()) => output,
     }
 }
 

@@ -4,9 +4,9 @@ use zk_curator::op::fan_out;
 use zk_curator::{Acl as AclEntry, ErrorKind};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Column, Rows, text};
-use crate::unreadable::{self, Unreadable};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, OutputColumn, Rows, text};
+use crate::unreadable::{self, UnreadableNodes};
 use crate::{acls, path, walk};
 
 /// The lists that are set at a time.
@@ -14,7 +14,7 @@ const AT_ONCE: usize = 256;
 
 /// The arguments of `zkc acl`.
 #[derive(Debug, Args)]
-pub(crate) struct Acl {
+pub(crate) struct AclCommand {
     /// Node
     #[arg(value_parser = path::parse)]
     path: String,
@@ -33,13 +33,13 @@ pub(crate) struct Acl {
     dry_run: bool,
 }
 
-const COLUMNS: &[Column] = &[text("scheme"), text("id"), text("permissions")];
+const COLUMNS: &[OutputColumn] = &[text("scheme"), text("id"), text("permissions")];
 
-impl Acl {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl AclCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let Some(list) = self.set.as_deref() else { return self.show(app).await };
         let list = acls::parse(list)?;
-        let (mut paths, mut unreadable) = (vec![self.path.clone()], Unreadable::default());
+        let (mut paths, mut unreadable) = (vec![self.path.clone()], UnreadableNodes::default());
         if self.recursive {
             let zk = app.zk().await?;
             path::refuse_system(zk, &self.path)?;
@@ -55,17 +55,17 @@ impl Acl {
             app.agree(&format!("change the ACL of {} nodes?", paths.len())).await?;
         }
         self.set(app, &paths, &list).await?;
-        Ok(unreadable.complete(app.out(), Answer::nothing()))
+        Ok(unreadable.complete(app.out(), CommandOutput::nothing()))
     }
 
     /// Returns the nodes whose lists would be changed, and fails as the change would.
-    async fn plan(&self, app: &App, paths: Vec<String>) -> Result<Rows, Failure> {
+    async fn plan(&self, app: &App, paths: Vec<String>) -> Result<Rows, CommandFailure> {
         if !self.recursive {
             let stat = app.zk().await?.exists(&self.path).await?;
-            let stat = stat.ok_or_else(|| Failure::no_node(&self.path))?;
+            let stat = stat.ok_or_else(|| CommandFailure::no_node(&self.path))?;
             if self.version.is_some_and(|version| version != -1 && version != stat.aversion) {
                 let text = format!("other version: {} has version {}", self.path, stat.aversion);
-                return Err(Failure::new(Exit::CONFLICT, text));
+                return Err(CommandFailure::new(Exit::CONFLICT, text));
             }
         }
         let mut rows = Rows::new(const { &[text("path")] }).plain();
@@ -76,7 +76,12 @@ impl Acl {
     }
 
     /// Sets the lists. Nodes that are deleted meanwhile need none.
-    async fn set(&self, app: &App, paths: &[String], list: &[AclEntry]) -> Result<(), Failure> {
+    async fn set(
+        &self,
+        app: &App,
+        paths: &[String],
+        list: &[AclEntry],
+    ) -> Result<(), CommandFailure> {
         let zk = app.zk_to_change().await?;
         let sets = paths.iter().map(|path| match self.version {
             Some(version) => zk.set_acl(path, list.to_vec()).version(version),
@@ -89,7 +94,7 @@ impl Acl {
                     if error.kind() == ErrorKind::NoNode
                         && self.recursive
                         && *path != self.path => {}
-                Err(error) => failures.push(Failure::from(error)),
+                Err(error) => failures.push(CommandFailure::from(error)),
                 Ok(_) => {}
             }
         }
@@ -100,12 +105,12 @@ impl Acl {
                 let lines: Vec<_> = failures.iter().map(ToString::to_string).collect();
                 unreadable::name(app.out(), "", lines.iter().map(String::as_str));
                 let text = format!("changed the ACL of {changed} nodes, not of {failed}");
-                Err(Failure::new(Exit::PARTLY, text))
+                Err(CommandFailure::new(Exit::PARTLY, text))
             }
         }
     }
 
-    async fn show(&self, app: &App) -> Result<Answer, Failure> {
+    async fn show(&self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let (list, stat) = app.zk().await?.get_acl(&self.path).with_stat().await?;
         let mut rows = Rows::new(COLUMNS);
         for acl in &list {

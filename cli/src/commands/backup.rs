@@ -7,18 +7,18 @@ use clap::Args;
 use serde_json::json;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport};
 use crate::path;
-use crate::progress::Progress;
-use crate::transfer::backup::{self, Options, Summary};
-use crate::transfer::file::Target;
-use crate::transfer::format::{Consistency, Header};
+use crate::progress::ProgressLine;
+use crate::transfer::backup::{self, BackupOptions, Summary};
+use crate::transfer::file::BackupTarget;
+use crate::transfer::format::{BackupHeader, Consistency};
 use crate::unreadable;
 
 /// The arguments of `zkc backup`.
 #[derive(Debug, Args)]
-pub(crate) struct Backup {
+pub(crate) struct BackupCommand {
     /// Root of the nodes; with `/`, the nodes of the servers below /zookeeper are left out
     #[arg(value_parser = path::parse)]
     path: String,
@@ -36,24 +36,24 @@ pub(crate) struct Backup {
     require_exact: bool,
 }
 
-impl Backup {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        let target = Target::of(&self.file);
-        let is_stdout = matches!(target, Target::Stdout);
+impl BackupCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
+        let target = BackupTarget::of(&self.file);
+        let is_stdout = matches!(target, BackupTarget::Stdout);
         if is_stdout && !self.plain && std::io::stdout().is_terminal() {
-            return Err(Failure::usage("standard output is a terminal").hint("pass --plain"));
+            return Err(CommandFailure::usage("standard output is a terminal").hint("pass --plain"));
         }
         let zk = app.zk().await?;
         let taken = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let options = Options {
+        let options = BackupOptions {
             root: &self.path,
             file: &target,
-            header: Header::new(&self.path, taken, app.servers()),
+            header: BackupHeader::new(&self.path, taken, app.servers()),
             plain: self.plain,
             within: self.within,
             exact_only: self.require_exact,
         };
-        let progress = Progress::of_subtree(app.out(), "backup", zk, &self.path).await;
+        let progress = ProgressLine::of_subtree(app.out(), "backup", zk, &self.path).await;
         let summary = backup::backup(zk, options, &progress).await?;
         drop(progress);
         warn(app, &summary);
@@ -88,7 +88,7 @@ impl Backup {
             "reasons": unreadable.iter().map(|(path, why)| (path, why.to_string())).collect::<BTreeMap<_, _>>(),
             "hidden_passwords": masked,
         });
-        Ok(Answer::from(Report::new(text, value)).with_exit(exit))
+        Ok(CommandOutput::from(TextReport::new(text, value)).with_exit(exit))
     }
 }
 

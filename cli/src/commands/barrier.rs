@@ -2,19 +2,19 @@ use clap::{Args, Subcommand};
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport};
 use crate::path;
 
 /// The arguments of `zkc barrier`.
 #[derive(Debug, Args)]
 pub(crate) struct Barrier {
     #[command(subcommand)]
-    verb: Verb,
+    verb: BarrierVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum BarrierVerb {
     /// Set a barrier, which blocks all waiters
     Set {
         /// Node
@@ -51,28 +51,30 @@ enum Verb {
 }
 
 impl Barrier {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         match self.verb {
-            Verb::Set { path } => {
+            BarrierVerb::Set { path } => {
                 DistributedBarrier::new(app.zk_to_change().await?, path).set().await?;
             }
-            Verb::Rm { path } => {
+            BarrierVerb::Rm { path } => {
                 DistributedBarrier::new(app.zk_to_change().await?, path).remove().await?;
             }
-            Verb::Show { path } => {
+            BarrierVerb::Show { path } => {
                 let is_set = DistributedBarrier::new(app.zk().await?, path).is_set().await?;
                 let exit = if is_set { Exit::DONE } else { Exit::NO };
                 let text = if is_set { "set" } else { "not set" };
-                return Ok(Answer::from(Report::new(text, is_set)).with_exit(exit));
+                return Ok(CommandOutput::from(TextReport::new(text, is_set)).with_exit(exit));
             }
-            Verb::Wait { path } => DistributedBarrier::new(app.zk().await?, path).wait().await?,
-            Verb::Enter { path, members } => enter(app, path, members).await?,
+            BarrierVerb::Wait { path } => {
+                DistributedBarrier::new(app.zk().await?, path).wait().await?;
+            }
+            BarrierVerb::Enter { path, members } => enter(app, path, members).await?,
         }
-        Ok(Answer::nothing())
+        Ok(CommandOutput::nothing())
     }
 }
 
-async fn enter(app: &App, path: String, members: usize) -> Result<(), Failure> {
+async fn enter(app: &App, path: String, members: usize) -> Result<(), CommandFailure> {
     let barrier = DistributedDoubleBarrier::new(app.zk_to_change().await?, path, members);
     let stop = crate::stop::requested();
     tokio::pin!(stop);
@@ -80,10 +82,10 @@ async fn enter(app: &App, path: String, members: usize) -> Result<(), Failure> {
         round = barrier.enter() => round?,
         interrupted = &mut stop => {
             interrupted?;
-            return Err(Failure::new(Exit::INTERRUPTED, "interrupted"));
+            return Err(CommandFailure::new(Exit::INTERRUPTED, "interrupted"));
         }
     };
-    app.out().print(&Report::new("entered", "entered").names(["entered".to_owned()]).into())?;
+    app.out().print(&TextReport::new("entered", "entered").names(["entered".to_owned()]).into())?;
     tokio::select! {
         ended = crate::stdin::end() => ended?,
         interrupted = &mut stop => interrupted?,

@@ -2,8 +2,8 @@ use clap::Args;
 use zk_curator::ErrorKind;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport};
 use crate::{holders, node, path};
 
 const AFTER_HELP: &str = "\
@@ -33,7 +33,7 @@ pub(crate) struct Break {
 }
 
 impl Break {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let token = node::hex(self.token);
         let contenders = holders::contenders(zk, &self.path, holders::LOCKS_AND_ELECTIONS).await?;
@@ -57,7 +57,7 @@ impl Break {
         }
         if self.dry_run {
             let text = format!("delete {} {of}", holder.path);
-            return Ok(Report::new(text, holder.path.as_str()).names([holder.path]).into());
+            return Ok(TextReport::new(text, holder.path.as_str()).names([holder.path]).into());
         }
         app.agree(&question).await?;
         let transaction = zk
@@ -65,7 +65,7 @@ impl Break {
             .check(&holder.path, holder.stat.version)
             .delete_if(&holder.path, holder.stat.version);
         match transaction.commit().await {
-            Ok(_) => Ok(Report::new("", holder.path.as_str()).names([holder.path]).into()),
+            Ok(_) => Ok(TextReport::new("", holder.path.as_str()).names([holder.path]).into()),
             Err(error) => Err(match error.kind() {
                 ErrorKind::TransactionFailed { .. } if !error.may_have_applied() => {
                     conflict(format!("changed since it was read: {}", holder.path))
@@ -76,6 +76,6 @@ impl Break {
     }
 }
 
-fn conflict(text: String) -> Failure {
-    Failure::new(Exit::CONFLICT, text)
+fn conflict(text: String) -> CommandFailure {
+    CommandFailure::new(Exit::CONFLICT, text)
 }

@@ -3,8 +3,8 @@ use clap_complete::env::Shells;
 
 use crate::app::App;
 use crate::complete::VARIABLE;
-use crate::exit::Failure;
-use crate::output::{Answer, Report};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, TextReport};
 
 /// The arguments of `zkc completions`.
 ///
@@ -14,11 +14,11 @@ use crate::output::{Answer, Report};
 pub(crate) struct Completions {
     /// Shell
     #[arg(value_enum)]
-    shell: Shell,
+    shell: CompletionShell,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shell {
+enum CompletionShell {
     /// bash
     Bash,
     /// zsh
@@ -33,15 +33,16 @@ enum Shell {
 
 impl Completions {
     #[expect(clippy::unused_async, reason = "the signature of all commands")]
-    pub(crate) async fn run(self, _app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, _app: &App) -> Result<CommandOutput, CommandFailure> {
         let name = self.shell.to_possible_value();
         let name = name.as_ref().map_or("", |value| value.get_name());
         let shells = Shells::builtins();
         let shell = shells.completer(name);
-        let shell = shell.ok_or_else(|| Failure::usage(format!("no completions for {name}")))?;
+        let shell =
+            shell.ok_or_else(|| CommandFailure::usage(format!("no completions for {name}")))?;
         let mut script = Vec::new();
         shell.write_registration(VARIABLE, "zkc", "zkc", "zkc", &mut script)?;
         let text = String::from_utf8_lossy(&script).into_owned();
-        Ok(Report::new(text.as_str(), text.as_str()).into())
+        Ok(TextReport::new(text.as_str(), text.as_str()).into())
     }
 }

@@ -3,8 +3,8 @@ use serde_json::{Map, Value, json};
 use zk_curator_recipes::config::{ConfigStore, Revision, Snapshot};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Report, Rows, data, text, time};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, OutputColumn, Rows, TextReport, data, text, time};
 use crate::{node, path};
 
 /// The most characters of a value in a table.
@@ -12,13 +12,13 @@ const SHOWN: usize = 60;
 
 /// The arguments of `zkc config`.
 #[derive(Debug, Args)]
-pub(crate) struct Config {
+pub(crate) struct ConfigCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ConfigVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum ConfigVerb {
     /// Print all values of one revision, or one value
     Get {
         /// Store
@@ -65,8 +65,8 @@ enum Verb {
     },
 }
 
-const VALUES: &[Column] = &[text("key"), text("value"), text("revision").wide()];
-const CHANGES: &[Column] =
+const VALUES: &[OutputColumn] = &[text("key"), text("value"), text("revision").wide()];
+const CHANGES: &[OutputColumn] =
     &[text("revision"), text("at"), text("key"), text("before"), text("after")];
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -83,17 +83,17 @@ fn revision_text(revision: Revision) -> String {
     node::hex(revision.get())
 }
 
-impl Config {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl ConfigCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         match self.verb {
-            Verb::Get { path, key } => {
+            ConfigVerb::Get { path, key } => {
                 let snapshot = ConfigStore::new(app.zk().await?, &path).snapshot().await?;
                 match key {
                     None => Ok(values(&snapshot).into()),
                     Some(key) => value(&snapshot, &path, &key),
                 }
             }
-            Verb::Set { path, values, remove } => {
+            ConfigVerb::Set { path, values, remove } => {
                 let mut update = ConfigStore::new(app.zk_to_change().await?, path).update();
                 for (key, value) in values {
                     update = update.set(key, value);
@@ -103,14 +103,14 @@ impl Config {
                 }
                 Ok(committed(update.commit().await?))
             }
-            Verb::History { path } => {
+            ConfigVerb::History { path } => {
                 Ok(history(&ConfigStore::new(app.zk().await?, path)).await?.into())
             }
-            Verb::Rollback { path, to } => {
+            ConfigVerb::Rollback { path, to } => {
                 let store = ConfigStore::new(app.zk_to_change().await?, path);
                 Ok(committed(store.roll_back(to).await?))
             }
-            Verb::Follow { path, count } => {
+            ConfigVerb::Follow { path, count } => {
                 let mut follow = ConfigStore::new(app.zk().await?, path).follow();
                 let stop = crate::stop::requested();
                 tokio::pin!(stop);
@@ -123,15 +123,15 @@ impl Config {
                         }
                     }
                 }
-                Ok(Answer::nothing())
+                Ok(CommandOutput::nothing())
             }
         }
     }
 }
 
-fn committed(revision: Revision) -> Answer {
+fn committed(revision: Revision) -> CommandOutput {
     let text = revision_text(revision);
-    Report::new(format!("revision {text}"), json!({ "revision": text })).names([text]).into()
+    TextReport::new(format!("revision {text}"), json!({ "revision": text })).names([text]).into()
 }
 
 fn values(snapshot: &Snapshot) -> Rows {
@@ -146,28 +146,28 @@ fn values(snapshot: &Snapshot) -> Rows {
     rows
 }
 
-fn value(snapshot: &Snapshot, path: &str, key: &str) -> Result<Answer, Failure> {
+fn value(snapshot: &Snapshot, path: &str, key: &str) -> Result<CommandOutput, CommandFailure> {
     let entry = snapshot.entry(key);
-    let entry = entry.ok_or_else(|| Failure::no_node(&format!("{path}/values/{key}")))?;
+    let entry = entry.ok_or_else(|| CommandFailure::no_node(&format!("{path}/values/{key}")))?;
     let value = json!({ "key": key, "value": data::value(&entry.data) });
-    Ok(Report::new(data::show(&entry.data), value).raw(entry.data.clone()).into())
+    Ok(TextReport::new(data::show(&entry.data), value).raw(entry.data.clone()).into())
 }
 
-fn one_line(snapshot: &Snapshot) -> Report {
+fn one_line(snapshot: &Snapshot) -> TextReport {
     let entries = snapshot.entries();
     let shown =
         entries.iter().map(|(key, entry)| format!("{key}={}", data::line(&entry.data, SHOWN)));
     let shown: Vec<_> = shown.collect();
     let revision = revision_text(snapshot.revision());
-    let of = |(key, entry): (&String, &zk_curator_recipes::config::Entry)| {
+    let of = |(key, entry): (&String, &zk_curator_recipes::config::ConfigEntry)| {
         (key.clone(), data::value(&entry.data))
     };
     let values: Map<String, Value> = entries.iter().map(of).collect();
     let value = json!({ "revision": revision, "values": values });
-    Report::new(format!("{revision}  {}", shown.join("  ")), value).in_one_line()
+    TextReport::new(format!("{revision}  {}", shown.join("  ")), value).in_one_line()
 }
 
-async fn history(store: &ConfigStore) -> Result<Rows, Failure> {
+async fn history(store: &ConfigStore) -> Result<Rows, CommandFailure> {
     let mut rows = Rows::new(CHANGES);
     for change in store.history().await? {
         for (key, value) in &change.keys {

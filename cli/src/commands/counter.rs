@@ -3,22 +3,22 @@ use serde_json::json;
 use zk_curator_recipes::counter::{DistributedAtomicLong, Encoding, Once};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport};
 use crate::path;
 
 /// The arguments of `zkc counter`.
 #[derive(Debug, Args)]
-pub(crate) struct Counter {
+pub(crate) struct CounterCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CounterVerb,
     /// Form of the number in the node
     #[arg(long, value_enum, value_name = "FORM", default_value = "long", global = true)]
-    form: Form,
+    form: CounterForm,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CounterVerb {
     /// Print the number
     Get {
         /// Node
@@ -52,7 +52,7 @@ enum Verb {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum CounterForm {
     /// 8 bytes: DistributedAtomicLong
     Long,
     /// 4 bytes: DistributedAtomicInteger and SharedCount
@@ -61,18 +61,18 @@ enum Form {
     Text,
 }
 
-impl Counter {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl CounterCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let encoding = match self.form {
-            Form::Long => Encoding::I64Be,
-            Form::Integer => Encoding::I32Be,
-            Form::Text => Encoding::Text,
+            CounterForm::Long => Encoding::I64Be,
+            CounterForm::Integer => Encoding::I32Be,
+            CounterForm::Text => Encoding::Text,
         };
         let counter =
             |zk, path: &str| DistributedAtomicLong::builder(zk, path).encoding(encoding).build();
         let number = match self.verb {
-            Verb::Get { path } => counter(app.zk().await?, &path).get().await?,
-            Verb::Add { path, delta, once } => {
+            CounterVerb::Get { path } => counter(app.zk().await?, &path).get().await?,
+            CounterVerb::Add { path, delta, once } => {
                 let counter = counter(app.zk_to_change().await?, &path);
                 match once {
                     None => counter.add(delta).await?.post,
@@ -81,7 +81,7 @@ impl Counter {
                     },
                 }
             }
-            Verb::Set { path, number, expect } => {
+            CounterVerb::Set { path, number, expect } => {
                 let counter = counter(app.zk_to_change().await?, &path);
                 match expect {
                     None => {
@@ -89,13 +89,13 @@ impl Counter {
                     }
                     Some(expected) => {
                         counter.compare_and_set(expected, number).await?.map_err(|other| {
-                            Failure::new(Exit::CONFLICT, format!("other number: {other}"))
+                            CommandFailure::new(Exit::CONFLICT, format!("other number: {other}"))
                         })?;
                     }
                 }
                 number
             }
         };
-        Ok(Report::new(number.to_string(), json!(number)).names([number.to_string()]).into())
+        Ok(TextReport::new(number.to_string(), json!(number)).names([number.to_string()]).into())
     }
 }

@@ -2,10 +2,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report, printable};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport, printable};
 use crate::path;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::transfer::arguments::Low;
 use crate::transfer::copy::Copying;
 use crate::transfer::plan::OnLow;
@@ -14,12 +14,12 @@ use crate::transfer::plan::OnLow;
 #[derive(Debug, Args)]
 pub(crate) struct Cp {
     #[command(flatten)]
-    paths: Paths,
+    paths: CopyArguments,
 }
 
 /// The arguments of copies and moves.
 #[derive(Debug, Args)]
-pub(crate) struct Paths {
+pub(crate) struct CopyArguments {
     /// Node
     #[arg(value_parser = path::parse)]
     source: String,
@@ -37,19 +37,23 @@ pub(crate) struct Paths {
 }
 
 impl Cp {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         self.paths.run(app, false).await
     }
 }
 
-impl Paths {
+impl CopyArguments {
     /// Copies the node, and then removes it if `removes`.
-    pub(crate) async fn run(self, app: &App, removes: bool) -> Result<Answer, Failure> {
+    pub(crate) async fn run(
+        self,
+        app: &App,
+        removes: bool,
+    ) -> Result<CommandOutput, CommandFailure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let (from, to, recursive) = (&*self.source, &*self.target, self.recursive);
         let copying = Copying { zk, from, to, recursive, removes };
         copying.check_paths()?;
-        let progress = Progress::start(app.out(), "read", None);
+        let progress = ProgressLine::start(app.out(), "read", None);
         let mut plan = copying.plan(&progress).await?;
         drop(progress);
         let burns = self.low.policy() == OnLow::Burn;
@@ -83,17 +87,17 @@ impl Paths {
             Low::warn(app, &plan.hazards);
             let refused = self.low.refuses(&plan.hazards);
             let exit = if refused { Exit::USAGE } else { Exit::DONE };
-            return Ok(Answer::from(Report::new(text, value(None))).with_exit(exit));
+            return Ok(CommandOutput::from(TextReport::new(text, value(None))).with_exit(exit));
         }
         self.low.check(app, &plan.hazards).await?;
         if !plan.is_atomic() {
             app.out().say(format!("{} nodes: {way}", plan.nodes));
         }
         let changes = if removes { plan.nodes.saturating_mul(2) } else { plan.nodes };
-        let progress = Progress::start(app.out(), verb, Some(changes));
+        let progress = ProgressLine::start(app.out(), verb, Some(changes));
         let transactions = copying.apply(&plan, burns, &progress).await?;
         drop(progress);
         let text = format!("{done} {} nodes", plan.nodes);
-        Ok(Report::new(text, value(Some(transactions))).names([self.target.clone()]).into())
+        Ok(TextReport::new(text, value(Some(transactions))).names([self.target.clone()]).into())
     }
 }

@@ -8,9 +8,9 @@ use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
 
 use crate::acls;
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::node::Seen;
-use crate::output::{Answer, Report, data};
+use crate::exit::{CommandFailure, Exit};
+use crate::node::NodeSnapshot;
+use crate::output::{CommandOutput, TextReport, data};
 use crate::path;
 
 /// The arguments of `zkc create`.
@@ -74,11 +74,13 @@ fn ttl(text: &str) -> Result<Duration, String> {
 }
 
 impl Create {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let data = data::argument(&self.data).await?;
         let acl = self.acl.as_deref().map(acls::parse).transpose()?;
         if self.if_exists == IfExists::Set && (self.sequential || self.ephemeral) {
-            return Err(Failure::usage("--if-exists set excludes --sequential and --ephemeral"));
+            return Err(CommandFailure::usage(
+                "--if-exists set excludes --sequential and --ephemeral",
+            ));
         }
         if self.dry_run {
             return self.plan(app.zk().await?, data, acl).await;
@@ -119,26 +121,30 @@ impl Create {
         app.out().print(&created(node.path()))?;
         app.out().say("holds the node until Ctrl-C");
         tokio::select! {
-            () = ownership.lost() => Err(Failure::new(
+            () = ownership.lost() => Err(CommandFailure::new(
                 Exit::NO_NODE,
                 format!("lost: {} was deleted, or the session ended", node.path()),
             )),
             interrupted = stop => {
                 interrupted?;
                 node.delete().await?;
-                Ok(Answer::nothing())
+                Ok(CommandOutput::nothing())
             }
         }
     }
 
     /// Turns the failure of a create into a success, if the node exists and may stay as it is.
-    async fn keep(&self, zk: &CuratorFramework, error: Error) -> Result<Answer, Failure> {
+    async fn keep(
+        &self,
+        zk: &CuratorFramework,
+        error: Error,
+    ) -> Result<CommandOutput, CommandFailure> {
         let keeps = self.if_exists == IfExists::Keep && !self.sequential && !self.protected;
         let exists = match error.kind() {
             ErrorKind::NodeExists => keeps,
             // Servers check the permission to create before anything else.
             ErrorKind::NoAuth if keeps => {
-                !matches!(Seen::of(zk.exists(&self.path).await)?, Seen::Missing)
+                !matches!(NodeSnapshot::of(zk.exists(&self.path).await)?, NodeSnapshot::Missing)
             }
             _ => false,
         };
@@ -151,7 +157,7 @@ impl Create {
         zk: &CuratorFramework,
         data: Bytes,
         acl: Option<Vec<Acl>>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<CommandOutput, CommandFailure> {
         let (path, size) = (&self.path, data.len());
         let mut op = CreateOp::new(path).data(data).mode(self.mode());
         if let Some(ttl) = self.ttl {
@@ -161,19 +167,23 @@ impl Create {
             op = op.acl(acl);
         }
         let has_own_name = self.sequential || self.protected;
-        let seen = if has_own_name { Seen::Missing } else { Seen::of(zk.exists(path).await)? };
+        let seen = if has_own_name {
+            NodeSnapshot::Missing
+        } else {
+            NodeSnapshot::of(zk.exists(path).await)?
+        };
         let text = match (seen, self.if_exists) {
-            (Seen::Missing, _) => {
-                Creation { path, parents: self.parents }.check(zk, op).await?;
+            (NodeSnapshot::Missing, _) => {
+                PlannedCreation { path, parents: self.parents }.check(zk, op).await?;
                 format!("create {path} with {size} bytes")
             }
             (_, IfExists::Fail) => {
-                return Err(Failure::new(Exit::CONFLICT, format!("node exists: {path}")));
+                return Err(CommandFailure::new(Exit::CONFLICT, format!("node exists: {path}")));
             }
             (_, IfExists::Keep) => format!("keep {path}"),
             (_, IfExists::Set) => format!("set {path} to {size} bytes"),
         };
-        Ok(Report::new(text.clone(), text).into())
+        Ok(TextReport::new(text.clone(), text).into())
     }
 
     const fn mode(&self) -> CreateMode {
@@ -189,33 +199,37 @@ impl Create {
     }
 }
 
-fn created(path: &str) -> Answer {
-    Report::new(path, json!({ "path": path })).names([path.to_owned()]).into()
+fn created(path: &str) -> CommandOutput {
+    TextReport::new(path, json!({ "path": path })).names([path.to_owned()]).into()
 }
 
 /// A node that a dry run would create.
 #[derive(Debug)]
-pub(super) struct Creation<'a> {
+pub(super) struct PlannedCreation<'a> {
     pub(super) path: &'a str,
     /// Missing parents are created.
     pub(super) parents: bool,
 }
 
-impl Creation<'_> {
+impl PlannedCreation<'_> {
     /// Fails as a create would if the node cannot be created.
-    pub(super) async fn check(&self, zk: &CuratorFramework, op: CreateOp) -> Result<(), Failure> {
+    pub(super) async fn check(
+        &self,
+        zk: &CuratorFramework,
+        op: CreateOp,
+    ) -> Result<(), CommandFailure> {
         zk.transaction().uncompressed().with(op).check_size()?;
         for above in path::ancestors(self.path).iter().rev() {
-            match Seen::of(zk.exists(above).await)? {
-                Seen::Present(stat) if stat.is_ephemeral() => {
-                    return Err(Failure::usage(format!(
+            match NodeSnapshot::of(zk.exists(above).await)? {
+                NodeSnapshot::Present(stat) if stat.is_ephemeral() => {
+                    return Err(CommandFailure::usage(format!(
                         "{above} is ephemeral: it has no children"
                     )));
                 }
-                Seen::Present(_) | Seen::Hidden => return Ok(()),
+                NodeSnapshot::Present(_) | NodeSnapshot::Hidden => return Ok(()),
                 // The root of a namespace is created with the first node below it.
-                Seen::Missing if self.parents || above == "/" => {}
-                Seen::Missing => return Err(Failure::no_node(self.path)),
+                NodeSnapshot::Missing if self.parents || above == "/" => {}
+                NodeSnapshot::Missing => return Err(CommandFailure::no_node(self.path)),
             }
         }
         Ok(())

@@ -3,12 +3,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{OncePer, Schedule, SlotState};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Rows, number, text, time};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, OutputColumn, Rows, number, text, time};
 use crate::path;
 use crate::program::{self, Program};
 
@@ -16,20 +16,20 @@ use crate::program::{self, Program};
 #[derive(Debug, Args)]
 pub(crate) struct Cron {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CronVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CronVerb {
     /// List the recorded periods, and what became of them
     Ls {
         /// Node of the schedule
         #[arg(value_parser = path::parse)]
         path: String,
     },
-    /// Run a command once per period on one of all hosts that run this, until Ctrl-C. A command that
-    /// runs then gets TERM, and KILL after the grace time or at the second Ctrl-C, with all processes
-    /// of its process group
+    /// Run a command once per period on one of all hosts that run this, until Ctrl-C. A command
+    /// that runs then gets TERM, and KILL after the grace time or at the second Ctrl-C, with all
+    /// processes of its process group
     Run {
         /// Node of the schedule; created if it does not exist
         #[arg(value_parser = path::parse)]
@@ -49,36 +49,40 @@ enum Verb {
     },
 }
 
-const COLUMNS: &[Column] =
+const COLUMNS: &[OutputColumn] =
     &[text("period"), text("state"), text("by"), text("since"), number("attempt"), text("why")];
 
 impl Cron {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         match self.verb {
-            Verb::Ls { path } => list(app, path).await,
-            Verb::Run { path, every, id, grace, command } => {
+            CronVerb::Ls { path } => list(app, path).await,
+            CronVerb::Run { path, every, id, grace, command } => {
                 let zk = app.zk_to_change().await?;
                 let mut member = OncePer::new(zk, path, Schedule::every(every));
                 if let Some(id) = id {
                     member = member.id(id);
                 }
                 run(&member, grace, &command).await?;
-                Ok(Answer::nothing())
+                Ok(CommandOutput::nothing())
             }
         }
     }
 }
 
 /// Runs the command of each period until a signal asks for the end.
-async fn run(member: &OncePer, grace: Duration, command: &[OsString]) -> Result<(), Failure> {
-    let stop = CancellationToken::new();
-    let shutdown = Shutdown::on(stop.clone()).drain(grace);
+async fn run(
+    member: &OncePer,
+    grace: Duration,
+    command: &[OsString],
+) -> Result<(), CommandFailure> {
+    let stop = Shutdown::new();
+    let shutdown = stop.clone().drain(grace);
     let mut work = pin!(member.run(|_slot| execute(command, stop.clone())).until(shutdown));
     tokio::select! {
         ended = &mut work => return Ok(ended?),
         interrupted = crate::stop::requested() => interrupted?,
     }
-    stop.cancel();
+    stop.begin();
     tokio::select! {
         biased;
         ended = work => Ok(ended?),
@@ -86,7 +90,7 @@ async fn run(member: &OncePer, grace: Duration, command: &[OsString]) -> Result<
     }
 }
 
-async fn list(app: &App, path: String) -> Result<Answer, Failure> {
+async fn list(app: &App, path: String) -> Result<CommandOutput, CommandFailure> {
     // The records do not have the period, and are listed with any.
     let schedule = Schedule::every(Duration::from_secs(1));
     let mut rows = Rows::new(COLUMNS);
@@ -113,12 +117,12 @@ async fn list(app: &App, path: String) -> Result<Answer, Failure> {
 
 /// Runs the command of a period. It is asked to end when `stop` is cancelled, and killed with its
 /// process group if the future is dropped.
-async fn execute(command: &[OsString], stop: CancellationToken) -> Result<(), String> {
-    if stop.is_cancelled() {
+async fn execute(command: &[OsString], stop: Shutdown) -> Result<(), String> {
+    if stop.has_begun() {
         return Err("stopped before it began".to_owned());
     }
     let program = Program { command, environment: &[], input: None };
-    match program.run(stop.cancelled()).await {
+    match program.run(stop.begun()).await {
         Ok(0) => Ok(()),
         Ok(code) => Err(program::explain(code)),
         Err(error) => Err(error.to_string()),

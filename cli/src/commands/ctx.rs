@@ -1,9 +1,9 @@
 use clap::{Args, Subcommand};
 
 use crate::app::App;
-use crate::context::{Config, Context, SecretRef};
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Report, Rows, text};
+use crate::context::{ContextFile, NamedContext, SecretRef};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, OutputColumn, Rows, TextReport, text};
 
 /// The arguments of `zkc ctx`.
 #[derive(Debug, Args)]
@@ -12,11 +12,11 @@ pub(crate) struct Ctx {
     /// Context to use from now on [default: list all]
     name: Option<String>,
     #[command(subcommand)]
-    change: Option<Change>,
+    change: Option<ContextChange>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Change {
+enum ContextChange {
     /// Add a context, or replace it, with the options of the command line
     Add(Add),
     /// Remove a context
@@ -40,47 +40,49 @@ struct Add {
     confirm_changes: bool,
 }
 
-const COLUMNS: &[Column] =
+const COLUMNS: &[OutputColumn] =
     &[text("name"), text("current"), text("servers"), text("namespace"), text("rules")];
 
 impl Ctx {
     #[expect(clippy::unused_async, reason = "the signature of all commands")]
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let file = app.config_file();
         let file = file.ok_or_else(|| {
-            Failure::usage("no home directory").hint("pass --config FILE, or set ZKC_CONFIG")
+            CommandFailure::usage("no home directory").hint("pass --config FILE, or set ZKC_CONFIG")
         })?;
-        let mut config = Config::read(file)?;
+        let mut config = ContextFile::read(file)?;
         match (self.change, self.name) {
             (None, None) => return Ok(list(&config).into()),
             (None, Some(name)) => {
                 known(&config, &name)?;
                 config.current = Some(name);
             }
-            (Some(Change::Show { name }), _) => return show(&config, name),
-            (Some(Change::Rm { name }), _) => {
+            (Some(ContextChange::Show { name }), _) => return show(&config, name),
+            (Some(ContextChange::Rm { name }), _) => {
                 known(&config, &name)?;
                 config.contexts.remove(&name);
                 config.current = config.current.filter(|current| *current != name);
             }
-            (Some(Change::Add(add)), _) => {
+            (Some(ContextChange::Add(add)), _) => {
                 let context = described(app, &add)?;
                 config.current.get_or_insert_with(|| add.name.clone());
                 config.contexts.insert(add.name, context);
             }
         }
         config.write(file)?;
-        Ok(Answer::nothing())
+        Ok(CommandOutput::nothing())
     }
 }
 
-fn known<'a>(config: &'a Config, name: &str) -> Result<&'a Context, Failure> {
+fn known<'a>(config: &'a ContextFile, name: &str) -> Result<&'a NamedContext, CommandFailure> {
     let context = config.contexts.get(name);
-    context.ok_or_else(|| Failure::usage(format!("no context {name}")).hint("`zkc ctx` lists them"))
+    context.ok_or_else(|| {
+        CommandFailure::usage(format!("no context {name}")).hint("`zkc ctx` lists them")
+    })
 }
 
 /// Returns a context with the options of the command line.
-fn described(app: &App, add: &Add) -> Result<Context, Failure> {
+fn described(app: &App, add: &Add) -> Result<NamedContext, CommandFailure> {
     let global = app.global();
     for reference in &global.auth {
         SecretRef::parse("--auth", reference)?;
@@ -89,7 +91,7 @@ fn described(app: &App, add: &Add) -> Result<Context, Failure> {
     if let Some(reference) = &global.sasl {
         SecretRef::parse("--sasl", reference)?;
     }
-    Ok(Context {
+    Ok(NamedContext {
         servers: global.servers.clone(),
         namespace: global.namespace.clone(),
         auth: global.auth.clone(),
@@ -127,7 +129,7 @@ fn described(app: &App, add: &Add) -> Result<Context, Failure> {
     })
 }
 
-fn list(config: &Config) -> Rows {
+fn list(config: &ContextFile) -> Rows {
     let mut rows = Rows::new(COLUMNS);
     for (name, context) in &config.contexts {
         let rules = match (context.read_only, context.confirm) {
@@ -148,12 +150,13 @@ fn list(config: &Config) -> Rows {
 }
 
 /// Shows a context. Its secrets are references, so nothing has to be masked.
-fn show(config: &Config, name: Option<String>) -> Result<Answer, Failure> {
+fn show(config: &ContextFile, name: Option<String>) -> Result<CommandOutput, CommandFailure> {
     let name = name.or_else(|| config.current.clone());
-    let name = name.ok_or_else(|| Failure::usage("no current context"))?;
+    let name = name.ok_or_else(|| CommandFailure::usage("no current context"))?;
     let context = known(config, &name)?;
-    let text =
-        toml::to_string_pretty(context).map_err(|error| Failure::usage(error.to_string()))?;
-    let value = serde_json::to_value(context).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Report::new(text, value).names([name]).into())
+    let text = toml::to_string_pretty(context)
+        .map_err(|error| CommandFailure::usage(error.to_string()))?;
+    let value =
+        serde_json::to_value(context).map_err(|error| CommandFailure::usage(error.to_string()))?;
+    Ok(TextReport::new(text, value).names([name]).into())
 }

@@ -3,9 +3,9 @@ use serde_json::{Value, json};
 use zk_curator_recipes::inspect::{self, Cycle, Wait};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report, printable};
-use crate::unreadable::Unreadable;
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport, printable};
+use crate::unreadable::UnreadableNodes;
 use crate::{node, path};
 
 /// The arguments of `zkc deadlocks`.
@@ -13,7 +13,7 @@ use crate::{node, path};
 /// Sessions stand for processes. A process that uses one session for independent tasks may show a
 /// cycle that is none.
 #[derive(Debug, Args)]
-pub(crate) struct Deadlocks {
+pub(crate) struct DeadlocksCommand {
     /// Root of the subtree with the locks
     #[arg(value_parser = path::parse, default_value = "/")]
     path: String,
@@ -22,10 +22,10 @@ pub(crate) struct Deadlocks {
     limit: usize,
 }
 
-impl Deadlocks {
+impl DeadlocksCommand {
     /// Prints sessions that wait for each other. Exit code 1 if there are any, and 8 if not all
     /// nodes could be read and there may be others.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let found = inspect::find(app.zk().await?, &self.path, self.limit).await?;
         let deadlocks = inspect::deadlocks(&found.findings);
         if !found.is_complete {
@@ -62,9 +62,9 @@ impl Deadlocks {
             (true, false) => Exit::PARTLY,
             (true, true) => Exit::DONE,
         };
-        let report = Report::new(lines.join("\n"), value).names(victims);
-        let unreadable: Unreadable = found.unreadable.into_iter().collect();
-        let partial = unreadable.complete(app.out(), Answer::from(report).with_exit(exit));
+        let report = TextReport::new(lines.join("\n"), value).names(victims);
+        let unreadable: UnreadableNodes = found.unreadable.into_iter().collect();
+        let partial = unreadable.complete(app.out(), CommandOutput::from(report).with_exit(exit));
         // A deadlock that was found is one, whatever else there is.
         Ok(if exit == Exit::NO { partial.with_exit(exit) } else { partial })
     }

@@ -3,16 +3,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Rows, text};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, Rows, text};
 use crate::path;
-use crate::transfer::diff::{Difference, Scope, Tree, differences};
-use crate::transfer::file::Source;
-use crate::unreadable::Unreadable;
+use crate::transfer::diff::{DiffScope, DiffTree, NodeDifference, differences};
+use crate::transfer::file::BackupSource;
+use crate::unreadable::UnreadableNodes;
 
 /// The arguments of `zkc diff`.
 #[derive(Debug, Args)]
-pub(crate) struct Diff {
+pub(crate) struct DiffCommand {
     /// Path, `CONTEXT:PATH`, or backup file: `@FILE`, `@-` for standard input, or a name that ends
     /// with .zkb
     before: String,
@@ -51,16 +51,16 @@ impl Side {
     }
 
     /// Reads the tree. Returns its root too.
-    async fn read(self, app: &App, scope: Scope) -> Result<(Tree, String), Failure> {
+    async fn read(self, app: &App, scope: DiffScope) -> Result<(DiffTree, String), CommandFailure> {
         match self {
-            Self::File(file) => Tree::of_file(Source::of(&file).await?.path(), scope),
+            Self::File(file) => DiffTree::of_file(BackupSource::of(&file).await?.path(), scope),
             Self::Servers { context: None, path } => {
-                Ok((Tree::of_servers(app.zk().await?, &path, scope).await?, path))
+                Ok((DiffTree::of_servers(app.zk().await?, &path, scope).await?, path))
             }
             Self::Servers { context: Some(context), path } => {
                 let other = app.of_context(&context)?;
                 let tree = match other.zk().await {
-                    Ok(zk) => Tree::of_servers(zk, &path, scope).await,
+                    Ok(zk) => DiffTree::of_servers(zk, &path, scope).await,
                     Err(failure) => Err(failure),
                 };
                 let closed = other.close().await;
@@ -71,32 +71,32 @@ impl Side {
     }
 }
 
-impl Diff {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
-        let scope = Scope { ephemerals: self.ephemerals, acls: !self.no_acl };
+impl DiffCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
+        let scope = DiffScope { ephemerals: self.ephemerals, acls: !self.no_acl };
         let (before, old_root) = Side::parse(&self.before).read(app, scope).await?;
         let (after, new_root) = Side::parse(&self.after).read(app, scope).await?;
         let mut rows = Rows::new(const { &[text("change"), text("path"), text("what")] }).plain();
         let differences = differences(&before, &after);
         let exit = if differences.is_empty() { Exit::DONE } else { Exit::NO };
-        let unread = |tree: Tree, root: &str| {
+        let unread = |tree: DiffTree, root: &str| {
             let nodes = tree.unreadable.into_iter();
             let nodes = nodes.map(|(path, why)| (path::moved(&path, "/", root), why));
             nodes.collect::<Vec<_>>()
         };
-        let mut unreadable = Unreadable::default();
+        let mut unreadable = UnreadableNodes::default();
         unreadable.extend(unread(before, &old_root));
         unreadable.extend(unread(after, &new_root));
         for difference in differences {
             let (sign, root, path, what) = match difference {
-                Difference::Unknown(path, why) => ("?", &old_root, path, why.to_string()),
-                Difference::Removed(path) => ("-", &old_root, path, String::new()),
-                Difference::Added(path) => ("+", &new_root, path, String::new()),
-                Difference::Changed(path, what) => ("~", &old_root, path, what.join(", ")),
+                NodeDifference::Unknown(path, why) => ("?", &old_root, path, why.to_string()),
+                NodeDifference::Removed(path) => ("-", &old_root, path, String::new()),
+                NodeDifference::Added(path) => ("+", &new_root, path, String::new()),
+                NodeDifference::Changed(path, what) => ("~", &old_root, path, what.join(", ")),
             };
             rows.push(vec![sign.into(), path::moved(&path, "/", root).into(), what.into()]);
         }
-        Ok(unreadable.complete(app.out(), Answer::from(rows).with_exit(exit)))
+        Ok(unreadable.complete(app.out(), CommandOutput::from(rows).with_exit(exit)))
     }
 }
 

@@ -10,8 +10,8 @@ use super::discover_register::Register;
 #[cfg(unix)]
 use super::membership::Under;
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Column, Out, Report, Rows, number, text, time};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, Out, OutputColumn, Rows, TextReport, number, text, time};
 use crate::stop::{Handled, Stops};
 use crate::{node, path};
 
@@ -19,14 +19,14 @@ use crate::{node, path};
 #[derive(Debug, Args)]
 pub(crate) struct Discover {
     #[command(subcommand)]
-    verb: Verb,
+    verb: DiscoverVerb,
     /// Node of all services
     #[arg(long, value_name = "PATH", default_value = "/services", global = true, value_parser = path::parse)]
     base: String,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum DiscoverVerb {
     /// List the services, with the numbers of their instances
     Ls,
     /// List the instances of a service
@@ -62,9 +62,9 @@ enum Verb {
     },
 }
 
-const SERVICES: &[Column] =
+const SERVICES: &[OutputColumn] =
     &[text("name"), number("instances"), number("drained"), number("undecodable")];
-const INSTANCES: &[Column] = &[
+const INSTANCES: &[OutputColumn] = &[
     text("id"),
     text("address"),
     number("port"),
@@ -75,12 +75,14 @@ const INSTANCES: &[Column] = &[
 ];
 
 impl Discover {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let base = self.base;
         match self.verb {
-            Verb::Ls => list(&ServiceDiscovery::new(app.zk().await?, base)).await,
-            Verb::Show { name } => show(&ServiceDiscovery::new(app.zk().await?, base), &name).await,
-            Verb::Register {
+            DiscoverVerb::Ls => list(&ServiceDiscovery::new(app.zk().await?, base)).await,
+            DiscoverVerb::Show { name } => {
+                show(&ServiceDiscovery::new(app.zk().await?, base), &name).await
+            }
+            DiscoverVerb::Register {
                 name,
                 port,
                 address,
@@ -97,7 +99,8 @@ impl Discover {
                 if let Some(id) = id {
                     instance = instance.id(id);
                 }
-                let instance = instance.build().map_err(|why| Failure::usage(why.to_string()))?;
+                let instance =
+                    instance.build().map_err(|why| CommandFailure::usage(why.to_string()))?;
                 #[cfg(unix)]
                 let early = |failure| match under.is_given() {
                     true => crate::supervise::before_the_command(failure),
@@ -121,7 +124,7 @@ async fn agree_to_replace(
     app: &App,
     base: &str,
     instance: &ServiceInstance<()>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     // Another one cannot have a UUID that is not chosen yet.
     if instance.id.is_empty() {
         return Ok(());
@@ -135,7 +138,11 @@ async fn agree_to_replace(
 }
 
 /// Registers an instance until a signal.
-async fn register(app: &App, base: &str, instance: ServiceInstance<()>) -> Result<Answer, Failure> {
+async fn register(
+    app: &App,
+    base: &str,
+    instance: ServiceInstance<()>,
+) -> Result<CommandOutput, CommandFailure> {
     let discovery = ServiceDiscovery::<()>::new(app.zk_to_change().await?, base);
     let (mut stops, _handled) = (Stops::catch()?, Handled::begin());
     let mut registration = tokio::select! {
@@ -144,7 +151,7 @@ async fn register(app: &App, base: &str, instance: ServiceInstance<()>) -> Resul
         registered = discovery.register(instance) => registered?,
     };
     let path = registration.path();
-    let report = Report::new(path.as_str(), json!({ "path": path }));
+    let report = TextReport::new(path.as_str(), json!({ "path": path }));
     app.out().print(&report.names([path]).in_one_line().into())?;
     tokio::select! {
         biased;
@@ -152,7 +159,7 @@ async fn register(app: &App, base: &str, instance: ServiceInstance<()>) -> Resul
         why = ended(registration.events(), app.out()) => return Err(why.into()),
     }
     registration.unregister().await?;
-    Ok(Answer::nothing())
+    Ok(CommandOutput::nothing())
 }
 
 /// Waits for the end of a registration. Returns the cause.
@@ -172,7 +179,7 @@ async fn ended(mut events: RegistrationEvents, out: &Out) -> RegistrationError {
     RegistrationError::Ended
 }
 
-async fn list(discovery: &ServiceDiscovery<()>) -> Result<Answer, Failure> {
+async fn list(discovery: &ServiceDiscovery<()>) -> Result<CommandOutput, CommandFailure> {
     let mut rows = Rows::new(SERVICES);
     for service in discovery.inspect().await? {
         let drained = service.instances.iter().filter(|one| !one.instance.enabled).count();
@@ -186,10 +193,13 @@ async fn list(discovery: &ServiceDiscovery<()>) -> Result<Answer, Failure> {
     Ok(rows.into())
 }
 
-async fn show(discovery: &ServiceDiscovery<()>, name: &str) -> Result<Answer, Failure> {
+async fn show(
+    discovery: &ServiceDiscovery<()>,
+    name: &str,
+) -> Result<CommandOutput, CommandFailure> {
     let services = discovery.inspect().await?;
     let service = services.into_iter().find(|service| service.name == name);
-    let service = service.ok_or_else(|| Failure::no_node(name))?;
+    let service = service.ok_or_else(|| CommandFailure::no_node(name))?;
     let mut rows = Rows::new(INSTANCES);
     for one in service.instances {
         let instance = &one.instance;

@@ -10,10 +10,10 @@ use zk_curator_discovery::{ServiceDiscovery, ServiceInstance};
 
 use super::membership::{Scene, Under, end};
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::Answer;
+use crate::exit::{CommandFailure, Exit};
+use crate::output::CommandOutput;
 use crate::supervise::{
-    Hold, InSession, Signals, Talk, Tenure, Unlimited, before_the_command, connection,
+    InSession, Signals, SupervisedHold, Talk, Tenure, Unlimited, before_the_command, connection,
 };
 
 /// An instance before its registration.
@@ -28,7 +28,11 @@ pub(super) struct Register {
 
 impl Register {
     /// Registers the instance, and runs the command.
-    pub(super) async fn run(self, app: &App, under: &Under) -> Result<Answer, Failure> {
+    pub(super) async fn run(
+        self,
+        app: &App,
+        under: &Under,
+    ) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk_to_change().await.map_err(before_the_command)?;
         let mut signals = Signals::catch()?;
         let talk = Talk::new(app.out());
@@ -50,14 +54,14 @@ impl Register {
         let mut scene = Scene { zk, environment, signals: &mut signals, talk: &talk };
         talk.say(format!("registered {node}"));
         let events = registration.events();
-        let hold = Hold {
+        let hold = SupervisedHold {
             asked: Box::pin(ended(events, session.as_ref())),
             drain: Box::pin(async {
                 if let Err(error) = registration.drain().await {
                     talk.say(format!("still in traffic: {error}"));
                 }
             }),
-            ..Hold::of(tenure(session.as_ref()), "registration")
+            ..SupervisedHold::of(tenure(session.as_ref()), "registration")
         };
         let ending = under.run(hold, Some(self.drain), &mut scene).await;
         if !tenure(session.as_ref()).is_over() {

@@ -10,16 +10,16 @@ use zk_curator_recipes::inspect::{self, RecipeKind};
 
 use crate::app::App;
 use crate::ensemble;
-use crate::ensemble::doctor::locks::{self, Lock};
-use crate::ensemble::doctor::{self, Finding, Severity, disks};
+use crate::ensemble::doctor::locks::{self, LockAcls};
+use crate::ensemble::doctor::{self, DoctorFinding, Severity, disks};
 use crate::ensemble::flw::Word;
-use crate::ensemble::members::{self, Members};
-use crate::ensemble::probe::{self, Options, Trouble};
-use crate::exit::{Exit, Failure};
-use crate::node::Seen;
-use crate::output::{Answer, Column, Rows, text, time};
+use crate::ensemble::members::{self, EnsembleMembers};
+use crate::ensemble::probe::{self, ProbeOptions, Trouble};
+use crate::exit::{CommandFailure, Exit};
+use crate::node::NodeSnapshot;
+use crate::output::{CommandOutput, OutputColumn, Rows, text, time};
 use crate::transfer::source::acls;
-use crate::unreadable::Unreadable;
+use crate::unreadable::UnreadableNodes;
 use crate::{path, walk};
 
 /// The stats that are requested at a time.
@@ -49,15 +49,15 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "PATH", value_parser = path::parse, num_args = 0..=1, default_missing_value = "/")]
     tree: Option<String>,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const COLUMNS: &[Column] =
+const COLUMNS: &[OutputColumn] =
     &[text("severity"), text("subject"), text("finding"), text("advice"), text("line")];
 
 impl Doctor {
     /// Exits with 1 if there is an error.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let words = [Word::Srvr, Word::Mntr, Word::Conf, Word::Cons, Word::Wchs, Word::Dump];
         let (found, reports) = ensemble::survey(app, &words, &self.options).await?;
         let named = members::connect_string(app)?.len();
@@ -75,7 +75,7 @@ impl Doctor {
             }
             findings.extend(settings.iter().flat_map(|of| disks::settings(server, of)));
         }
-        let mut unreadable = Unreadable::default();
+        let mut unreadable = UnreadableNodes::default();
         if let Some(root) = &self.tree {
             let (of_nodes, hidden) = nodes(app, root, max_packet).await?;
             findings.extend(of_nodes);
@@ -90,7 +90,7 @@ impl Doctor {
         }
         let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
         let mut rows = Rows::new(COLUMNS);
-        for Finding { severity, subject, text, advice, line } in findings {
+        for DoctorFinding { severity, subject, text, advice, line } in findings {
             rows.push(vec![
                 severity.name().into(),
                 subject.into(),
@@ -100,15 +100,15 @@ impl Doctor {
             ]);
         }
         if failed {
-            unreadable.complete(app.out(), Answer::nothing());
-            return Ok(Answer::from(rows).with_exit(Exit::NO));
+            unreadable.complete(app.out(), CommandOutput::nothing());
+            return Ok(CommandOutput::from(rows).with_exit(Exit::NO));
         }
         Ok(unreadable.complete(app.out(), rows))
     }
 
     /// Compares the clock of the server with our session with the clock here. A session that is
     /// older than this command began at an unknown time.
-    async fn clock(&self, app: &App, members: &Members) -> Option<Finding> {
+    async fn clock(&self, app: &App, members: &EnsembleMembers) -> Option<DoctorFinding> {
         if app.connection().is_some() {
             return None;
         }
@@ -131,21 +131,21 @@ async fn nodes(
     app: &App,
     root: &str,
     max_packet: u64,
-) -> Result<(Vec<Finding>, Unreadable), Failure> {
+) -> Result<(Vec<DoctorFinding>, UnreadableNodes), CommandFailure> {
     let zk = app.zk().await?;
     let listed = walk::list(zk, root, usize::MAX, |_| true).await?;
     let (mut findings, mut unreadable) = (Vec::new(), walk::hidden(&listed));
     for nodes in listed.chunks(STATS_AT_ONCE) {
         let stats = fan_out(STATS_AT_ONCE, nodes.iter().map(|node| zk.exists(&node.path))).await;
         for (node, stat) in nodes.iter().zip(stats) {
-            match Seen::of(stat)? {
-                Seen::Present(stat) => {
+            match NodeSnapshot::of(stat)? {
+                NodeSnapshot::Present(stat) => {
                     let list = doctor::list_bytes(&node.children);
                     findings.extend(doctor::node(&node.path, &stat, list, max_packet));
                 }
-                Seen::Hidden => unreadable.extend([(node.path.clone(), ErrorKind::NoAuth)]),
+                NodeSnapshot::Hidden => unreadable.extend([(node.path.clone(), ErrorKind::NoAuth)]),
                 // It was deleted meanwhile.
-                Seen::Missing => {}
+                NodeSnapshot::Missing => {}
             }
         }
     }
@@ -155,7 +155,10 @@ async fn nodes(
 /// Finds contenders that no session will ever remove, and compares the access control lists of
 /// locks and elections with those of their contenders. Also returns the nodes that could not be
 /// read.
-async fn locks_of(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), Failure> {
+async fn locks_of(
+    app: &App,
+    root: &str,
+) -> Result<(Vec<DoctorFinding>, UnreadableNodes), CommandFailure> {
     let zk = app.zk().await?;
     let found = inspect::find(zk, root, SEARCHED).await?;
     if !found.is_complete {
@@ -198,7 +201,7 @@ async fn locks_of(app: &App, root: &str) -> Result<(Vec<Finding>, Unreadable), F
                 Err(error) => return Err(error.into()),
             }
         }
-        locks.push(Lock { path: directory, acl, contenders });
+        locks.push(LockAcls { path: directory, acl, contenders });
     }
     findings.extend(locks::locks(&locks));
     Ok((findings, found.unreadable.into_iter().collect()))

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+use crate::exit::CommandFailure;
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
 use crate::{path, walk};
 
 /// The arguments of `zkc du`.
@@ -24,7 +24,8 @@ pub(crate) struct Du {
     top: Option<usize>,
 }
 
-const COLUMNS: &[Column] = &[text("path"), number("size"), number("nodes"), number("largest")];
+const COLUMNS: &[OutputColumn] =
+    &[text("path"), number("size"), number("nodes"), number("largest")];
 
 #[derive(Debug, Default)]
 struct Usage {
@@ -34,7 +35,7 @@ struct Usage {
 }
 
 impl Du {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         super::tree::ask(app, &self.path).await?;
         let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, printable};
-use crate::stop::{Handled, Stop, Stops};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, printable};
+use crate::stop::{Handled, StopRequest, Stops};
 use crate::{merge, path, stop};
 
 /// The lines of a merged text that are shown.
@@ -26,24 +26,24 @@ While the editor runs, Ctrl-C is for the editor.";
 /// The arguments of `zkc edit`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Edit {
+pub(crate) struct EditCommand {
     /// Node
     #[arg(value_parser = path::parse)]
     path: String,
     /// Form of the data, checked before they are written
     #[arg(long, value_enum, value_name = "FORM")]
-    form: Option<Form>,
+    form: Option<EditForm>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum EditForm {
     /// JSON
     Json,
 }
 
 /// The data of the node when they were read.
 #[derive(Debug)]
-struct Seen {
+struct EditedNode {
     data: Bytes,
     version: i32,
     czxid: i64,
@@ -51,7 +51,7 @@ struct Seen {
 
 /// The meaning of a signal.
 #[derive(Debug, Clone, Copy)]
-enum Phase {
+enum EditPhase {
     /// It ends the command.
     Asks,
     /// Ctrl-C is for the editor.
@@ -61,7 +61,7 @@ enum Phase {
 }
 
 /// The choice of the user after a conflict.
-enum Choice {
+enum EditChoice {
     /// Write these data over those of the other client.
     Write(Bytes),
     /// Keep the data of the other client.
@@ -69,17 +69,17 @@ enum Choice {
     Quit,
 }
 
-impl Edit {
+impl EditCommand {
     /// Opens the data in an editor, and writes them if the node is still the one that was read, in
-    /// the same version. If another client has changed it since, shows both changes and asks. Edited
-    /// data stay in a file unless they are written.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    /// the same version. If another client has changed it since, shows both changes and asks.
+    /// Edited data stay in a file unless they are written.
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk_to_change().await?;
         let base = self.read(zk).await?;
         self.is_valid(&base.data)?;
         // To the end of the command: signals that were caught once do not end the process.
         let (mut stops, _handled) = (Stops::catch()?, Handled::begin());
-        let (mut drafts, phase) = (Drafts::default(), Cell::new(Phase::Asks));
+        let (mut drafts, phase) = (Drafts::default(), Cell::new(EditPhase::Asks));
         let outcome = {
             let mut work = pin!(self.edit(app, zk, base, &mut drafts, &phase));
             loop {
@@ -87,13 +87,13 @@ impl Edit {
                     biased;
                     stop = stops.next() => match (stop, phase.get()) {
                         // On a terminal, Ctrl-C is for the editor.
-                        (Stop::Interrupt, Phase::Edits) => {}
-                        (_, Phase::Writes) => {
+                        (StopRequest::Interrupt, EditPhase::Edits) => {}
+                        (_, EditPhase::Writes) => {
                             let text = "unknown outcome: interrupted while the data were written";
-                            break Err(Failure::new(Exit::UNKNOWN, text));
+                            break Err(CommandFailure::new(Exit::UNKNOWN, text));
                         }
                         (stop, _) => {
-                            break Err(Failure::new(Exit::of_command(stop.code()), "interrupted"));
+                            break Err(CommandFailure::new(Exit::of_command(stop.code()), "interrupted"));
                         }
                     },
                     outcome = &mut work => break outcome,
@@ -107,25 +107,25 @@ impl Edit {
         &self,
         app: &App,
         zk: &CuratorFramework,
-        mut base: Seen,
+        mut base: EditedNode,
         drafts: &mut Drafts,
-        phase: &Cell<Phase>,
-    ) -> Result<Answer, Failure> {
+        phase: &Cell<EditPhase>,
+    ) -> Result<CommandOutput, CommandFailure> {
         let mut mine = self.check(drafts.edit(&base.data, phase).await?, &base.data)?;
         loop {
             if mine == base.data {
                 app.out().say("unchanged");
-                return Ok(Answer::nothing());
+                return Ok(CommandOutput::nothing());
             }
             // The versions of a node that was created again begin again.
             let stat = zk.exists(&self.path).await?;
             if stat.is_none_or(|stat| stat.czxid == base.czxid) {
-                phase.set(Phase::Writes);
+                phase.set(EditPhase::Writes);
                 let set = zk.set_data(&self.path, mine.clone()).uncompressed();
                 let set = set.version(base.version).await;
-                phase.set(Phase::Asks);
+                phase.set(EditPhase::Asks);
                 match set {
-                    Ok(_) => return Ok(Answer::nothing()),
+                    Ok(_) => return Ok(CommandOutput::nothing()),
                     Err(error) if error.kind() == ErrorKind::BadVersion => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -133,14 +133,14 @@ impl Edit {
             let theirs = self.read(zk).await?;
             if theirs.data != base.data && theirs.data != mine {
                 match self.resolve(app, &base, &theirs, &mine, drafts, phase).await? {
-                    Choice::Write(data) => mine = data,
-                    Choice::Keep => {
+                    EditChoice::Write(data) => mine = data,
+                    EditChoice::Keep => {
                         app.out().say("kept the data of the other client");
-                        return Ok(Answer::nothing());
+                        return Ok(CommandOutput::nothing());
                     }
-                    Choice::Quit => {
+                    EditChoice::Quit => {
                         let text = format!("other version: {} was changed meanwhile", self.path);
-                        return Err(Failure::new(Exit::CONFLICT, text));
+                        return Err(CommandFailure::new(Exit::CONFLICT, text));
                     }
                 }
             }
@@ -148,23 +148,23 @@ impl Edit {
         }
     }
 
-    async fn read(&self, zk: &CuratorFramework) -> Result<Seen, Failure> {
+    async fn read(&self, zk: &CuratorFramework) -> Result<EditedNode, CommandFailure> {
         let (data, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
-        Ok(Seen { data, version: stat.version, czxid: stat.czxid })
+        Ok(EditedNode { data, version: stat.version, czxid: stat.czxid })
     }
 
     /// Shows both changes, and asks what to write. Without a terminal, quits.
     async fn resolve(
         &self,
         app: &App,
-        base: &Seen,
-        theirs: &Seen,
+        base: &EditedNode,
+        theirs: &EditedNode,
         mine: &Bytes,
         drafts: &mut Drafts,
-        phase: &Cell<Phase>,
-    ) -> Result<Choice, Failure> {
+        phase: &Cell<EditPhase>,
+    ) -> Result<EditChoice, CommandFailure> {
         if !io::stdin().is_terminal() {
-            return Ok(Choice::Quit);
+            return Ok(EditChoice::Quit);
         }
         let mut merged = Merged::new(base, theirs, mine);
         let change = if theirs.czxid == base.czxid { "changed" } else { "created again" };
@@ -189,14 +189,14 @@ impl Edit {
             let edited = match (chosen, &merged) {
                 (Some('w'), Some(merged)) => merged.text.clone().into_bytes(),
                 (Some('e'), Some(merged)) => drafts.edit(merged.text.as_bytes(), phase).await?,
-                (Some('m'), _) => return Ok(Choice::Write(mine.clone())),
-                (Some('t'), _) => return Ok(Choice::Keep),
-                _ => return Ok(Choice::Quit),
+                (Some('m'), _) => return Ok(EditChoice::Write(mine.clone())),
+                (Some('t'), _) => return Ok(EditChoice::Keep),
+                _ => return Ok(EditChoice::Quit),
             };
             let text = String::from_utf8_lossy(&edited).into_owned();
             let has_marks = merge::has_marks(&text);
             match self.check(edited, &theirs.data) {
-                Ok(data) if !has_marks => return Ok(Choice::Write(data)),
+                Ok(data) if !has_marks => return Ok(EditChoice::Write(data)),
                 Ok(_) => app.out().warn("lines are still marked as in conflict"),
                 Err(failure) => app.out().warn(failure.to_string()),
             }
@@ -205,7 +205,7 @@ impl Edit {
     }
 
     /// Checks that the data have the form.
-    fn is_valid(&self, data: &[u8]) -> Result<(), Failure> {
+    fn is_valid(&self, data: &[u8]) -> Result<(), CommandFailure> {
         if self.form.is_some() {
             serde_json::from_slice::<serde::de::IgnoredAny>(data).map_err(not_json)?;
         }
@@ -214,7 +214,7 @@ impl Edit {
 
     /// Returns the data to write: the edited text, which is JSON if that is the form. Editors end
     /// the last line, although the data did not.
-    fn check(&self, text: Vec<u8>, shown: &[u8]) -> Result<Bytes, Failure> {
+    fn check(&self, text: Vec<u8>, shown: &[u8]) -> Result<Bytes, CommandFailure> {
         self.is_valid(&text)?;
         let added = usize::from(text.ends_with(b"\n") && !shown.ends_with(b"\n"));
         let end = text.len() - added;
@@ -232,11 +232,11 @@ struct Merged {
 
 impl Merged {
     /// Returns `None` if the data are no text.
-    fn new(base: &Seen, theirs: &Seen, mine: &[u8]) -> Option<Self> {
+    fn new(base: &EditedNode, theirs: &EditedNode, mine: &[u8]) -> Option<Self> {
         let text = |data| std::str::from_utf8(data).ok();
         let (before, theirs_text) = (text(&base.data)?, text(&theirs.data)?);
         let parts = merge::merge(before, text(mine)?, theirs_text);
-        let of = |seen: &Seen| format!("version {}", seen.version);
+        let of = |seen: &EditedNode| format!("version {}", seen.version);
         let text = merge::text(&parts, &of(base), &of(theirs));
         Some(Self { text, has_marks: !merge::is_clean(&parts) })
     }
@@ -253,26 +253,30 @@ impl Merged {
     }
 }
 
-fn not_json(error: serde_json::Error) -> Failure {
-    Failure::usage(format!("the data are not JSON: {error}"))
+fn not_json(error: serde_json::Error) -> CommandFailure {
+    CommandFailure::usage(format!("the data are not JSON: {error}"))
 }
 
 /// The files of the editor.
 #[derive(Debug, Default)]
-struct Drafts(Vec<Draft>);
+struct Drafts(Vec<DraftFile>);
 
 impl Drafts {
     /// Opens the data in the editor, and returns the edited data. They are also in the last draft.
-    async fn edit(&mut self, data: &[u8], phase: &Cell<Phase>) -> Result<Vec<u8>, Failure> {
-        let mut draft = Draft::new(data)?;
+    async fn edit(
+        &mut self,
+        data: &[u8],
+        phase: &Cell<EditPhase>,
+    ) -> Result<Vec<u8>, CommandFailure> {
+        let mut draft = DraftFile::new(data)?;
         let file = draft.path.clone();
         draft.is_open = true;
         self.0.push(draft);
-        phase.set(Phase::Edits);
+        phase.set(EditPhase::Edits);
         let edited = run_editor(&file).await;
         // A Ctrl-C just before the end of the editor was for the editor, too.
         stop::told().await;
-        phase.set(Phase::Asks);
+        phase.set(EditPhase::Asks);
         if let Some(draft) = self.0.last_mut() {
             draft.is_open = false;
         }
@@ -287,7 +291,7 @@ impl Drafts {
     }
 
     /// Names the files that are kept.
-    fn keep(&self, failure: Failure) -> Failure {
+    fn keep(&self, failure: CommandFailure) -> CommandFailure {
         let kept = self.0.iter().filter(|draft| draft.is_kept());
         let kept: Vec<_> = kept.map(|draft| draft.path.display().to_string()).collect();
         if kept.is_empty() {
@@ -299,7 +303,7 @@ impl Drafts {
 
 /// A file with the data. It is kept if the user has edited it, unless the data are written.
 #[derive(Debug)]
-struct Draft {
+struct DraftFile {
     path: PathBuf,
     /// The data before the user has edited them.
     shown: Vec<u8>,
@@ -308,8 +312,8 @@ struct Draft {
     is_discarded: bool,
 }
 
-impl Draft {
-    fn new(data: &[u8]) -> Result<Self, Failure> {
+impl DraftFile {
+    fn new(data: &[u8]) -> Result<Self, CommandFailure> {
         let (path, mut file) = crate::private::create_temporary(&std::env::temp_dir(), "zkc-")?;
         let mut draft = Self { path, shown: data.to_vec(), is_open: false, is_discarded: true };
         file.write_all(data)?;
@@ -326,7 +330,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for DraftFile {
     fn drop(&mut self) {
         if !self.is_kept() {
             // It is only a copy of the data.
@@ -336,7 +340,7 @@ impl Drop for Draft {
 }
 
 /// Runs the editor of the user.
-async fn run_editor(file: &Path) -> Result<(), Failure> {
+async fn run_editor(file: &Path) -> Result<(), CommandFailure> {
     let of = |variable| std::env::var(variable).ok().filter(|value| !value.is_empty());
     let editor = of("VISUAL").or_else(|| of("EDITOR")).unwrap_or_else(|| "vi".to_owned());
     let mut words = editor.split_whitespace();
@@ -344,7 +348,9 @@ async fn run_editor(file: &Path) -> Result<(), Failure> {
     let status = tokio::process::Command::new(program).args(words).arg(file).status().await;
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure::usage(format!("{editor}: {status}; nothing was changed"))),
-        Err(error) => Err(Failure::usage(format!("{editor}: {error}")).hint("set EDITOR")),
+        Ok(status) => {
+            Err(CommandFailure::usage(format!("{editor}: {status}; nothing was changed")))
+        }
+        Err(error) => Err(CommandFailure::usage(format!("{editor}: {error}")).hint("set EDITOR")),
     }
 }

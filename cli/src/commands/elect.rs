@@ -9,12 +9,12 @@ use zk_curator_client::internal::sleep;
 use zk_curator_recipes::leader::{Error, LatchState, LeaderLatch, Leadership};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report, printable};
-use crate::supervise::process::{Group, Start};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport, printable};
+use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
-    Ending, Environment, Hold, Signals, Supervision, Talk, before_the_command, environment,
-    supervise,
+    CommandEnding, Environment, Signals, SupervisedHold, Supervision, Talk, before_the_command,
+    environment, supervise,
 };
 use crate::{node, path};
 
@@ -69,23 +69,23 @@ pub(crate) struct Elect {
 }
 
 /// The end of a term.
-enum Term {
+enum TermEnd {
     /// A signal came while the candidate waited.
     Interrupted(Exit),
     Ended {
-        ending: Ending,
+        ending: CommandEnding,
         environment: Environment,
     },
 }
 
 impl Elect {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         if self.observe {
             let zk = app.zk().await?;
             let mut signals = Signals::catch()?;
             return tokio::select! {
                 biased;
-                _ = signals.end() => Ok(Answer::nothing()),
+                _ = signals.end() => Ok(CommandOutput::nothing()),
                 failure = self.print_leaders(app, zk) => Err(failure),
             };
         }
@@ -95,8 +95,8 @@ impl Elect {
         let talk = Talk::new(app.out());
         loop {
             let ending = match self.term(app, zk, &mut signals, &talk).await? {
-                Term::Interrupted(exit) => return Ok(exit.into()),
-                Term::Ended { ending, .. } => ending,
+                TermEnd::Interrupted(exit) => return Ok(exit.into()),
+                TermEnd::Ended { ending, .. } => ending,
             };
             if self.once || ending.by_user || matches!(ending.code, 126 | 127) {
                 return Ok(Exit::of_command(ending.code).into());
@@ -117,7 +117,7 @@ impl Elect {
         zk: &CuratorFramework,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> Result<Term, Failure> {
+    ) -> Result<TermEnd, CommandFailure> {
         let candidate =
             LeaderLatch::new(zk, &self.path).id(self.id.clone().unwrap_or_default()).join();
         let elected = async {
@@ -137,7 +137,7 @@ impl Elect {
             elected = elected => Ok(elected.map_err(|error| before_the_command(error.into()))?),
         };
         let term = match leadership {
-            Err(signal) => Term::Interrupted(Exit::of_command(signal.code())),
+            Err(signal) => TermEnd::Interrupted(Exit::of_command(signal.code())),
             Ok(leadership) => {
                 let token = leadership.fencing_token();
                 talk.say(format!("leads {} token={token}", self.path));
@@ -147,7 +147,7 @@ impl Elect {
                 let over =
                     async move { while let Some(LatchState::Leader(_)) = states.next().await {} };
                 let ending = self.lead(&leadership, over, &environment, signals, talk).await?;
-                Term::Ended { ending, environment }
+                TermEnd::Ended { ending, environment }
             }
         };
         match timeout(PATIENCE, candidate.close()).await {
@@ -155,7 +155,9 @@ impl Elect {
             Ok(Err(error)) => talk.say(format!("the end of the candidacy: {error}")),
             Err(_) => talk.say("the end of the candidacy is not confirmed yet"),
         }
-        if let Term::Ended { ending: Ending { stopped: Some(_), .. }, environment } = &term {
+        if let TermEnd::Ended { ending: CommandEnding { stopped: Some(_), .. }, environment } =
+            &term
+        {
             self.supervision.run_on_lost(environment, signals, talk).await;
         }
         Ok(term)
@@ -168,19 +170,24 @@ impl Elect {
         environment: &Environment,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> Result<Ending, Failure> {
+    ) -> Result<CommandEnding, CommandFailure> {
         let ownership = leadership.ownership();
-        let start =
-            Start { command: &self.command, environment, no_stdin: self.supervision.no_stdin() };
-        let group = Group::start(&start)
-            .map_err(|error| before_the_command(Failure::usage(format!("not started: {error}"))))?;
-        let hold = Hold { asked: Box::pin(over), ..Hold::of(ownership, "leadership") };
+        let start = CommandSpec {
+            command: &self.command,
+            environment,
+            no_stdin: self.supervision.no_stdin(),
+        };
+        let group = ProcessGroup::start(&start).map_err(|error| {
+            before_the_command(CommandFailure::usage(format!("not started: {error}")))
+        })?;
+        let hold =
+            SupervisedHold { asked: Box::pin(over), ..SupervisedHold::of(ownership, "leadership") };
         let plan = self.supervision.plan(ownership.framework(), talk);
         Ok(supervise(hold, group, plan, signals, talk).await)
     }
 
     /// Prints each leader, until it fails.
-    async fn print_leaders(&self, app: &App, zk: &CuratorFramework) -> Failure {
+    async fn print_leaders(&self, app: &App, zk: &CuratorFramework) -> CommandFailure {
         let mut leaders = LeaderLatch::new(zk, &self.path).observe();
         loop {
             let answer = match leaders.next().await {
@@ -192,9 +199,11 @@ impl Elect {
                         "node": leader.path,
                     });
                     let id = printable(&id);
-                    Report::new(format!("leader\t{id}\t{token}"), value).names([id]).in_one_line()
+                    TextReport::new(format!("leader\t{id}\t{token}"), value)
+                        .names([id])
+                        .in_one_line()
                 }
-                Ok(None) => Report::new("none", json!({ "leader": null })).in_one_line(),
+                Ok(None) => TextReport::new("none", json!({ "leader": null })).in_one_line(),
                 Err(error) => return error.into(),
             };
             if let Err(failure) = app.out().print(&answer.into()) {

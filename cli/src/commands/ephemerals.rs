@@ -2,30 +2,31 @@ use clap::Args;
 use zk_curator::SessionId;
 
 use crate::app::App;
-use crate::ensemble::probe::Options;
+use crate::ensemble::probe::ProbeOptions;
 use crate::ensemble::sessions;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::node;
-use crate::output::{Answer, Cell, Column, Rows, text};
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, text};
 
 /// The arguments of `zkc ephemerals`.
 #[derive(Debug, Args)]
-pub(crate) struct Ephemerals {
+pub(crate) struct EphemeralsCommand {
     /// Only those of this session, such as 0x10000a3f2100001
     #[arg(long, value_name = "SESSION", value_parser = parse)]
     session: Option<SessionId>,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const COLUMNS: &[Column] = &[text("path"), text("session"), text("client")];
+const COLUMNS: &[OutputColumn] = &[text("path"), text("session"), text("client")];
 
-impl Ephemerals {
+impl EphemeralsCommand {
     /// Lists the nodes as the servers name them: with the chroot, of all namespaces.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let found = sessions::sessions(app, &self.options).await?;
         if !found.all_sessions {
-            let failure = Failure::new(Exit::NO_PERMISSION, "no server told its ephemeral nodes");
+            let failure =
+                CommandFailure::new(Exit::NO_PERMISSION, "no server told its ephemeral nodes");
             return Err(failure.hint(found.notes.join("; ")));
         }
         found.notes.iter().for_each(|note| app.out().detail(format!("note: {note}")));

@@ -2,8 +2,8 @@ use clap::Args;
 use serde_json::json;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport};
 use crate::path;
 
 /// The arguments of `zkc exists`.
@@ -15,10 +15,10 @@ pub(crate) struct Exists {
 }
 
 impl Exists {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let exists = app.zk().await?.exists(&self.path).await?.is_some();
         let value = json!({ "path": self.path, "exists": exists });
         let exit = if exists { Exit::DONE } else { Exit::NO };
-        Ok(Answer::from(Report::new("", value)).with_exit(exit))
+        Ok(CommandOutput::from(TextReport::new("", value)).with_exit(exit))
     }
 }

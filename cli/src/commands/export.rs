@@ -4,13 +4,13 @@ use clap::Args;
 use serde_json::json;
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Report};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, TextReport};
 use crate::path;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::transfer::export::{directories, document};
-use crate::transfer::source::Walk;
-use crate::unreadable::Unreadable;
+use crate::transfer::source::SourceWalk;
+use crate::unreadable::UnreadableNodes;
 
 /// The arguments of `zkc export`.
 #[derive(Debug, Args)]
@@ -24,10 +24,10 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
-        let (mut records, mut walk) = (Vec::new(), Walk::new(&self.path, false));
-        let progress = Progress::of_subtree(app.out(), "export", zk, &self.path).await;
+        let (mut records, mut walk) = (Vec::new(), SourceWalk::new(&self.path, false));
+        let progress = ProgressLine::of_subtree(app.out(), "export", zk, &self.path).await;
         loop {
             let found = walk.next(zk).await?;
             if found.is_empty() {
@@ -37,17 +37,17 @@ impl Export {
             records.extend(found.into_iter().map(|node| node.record));
         }
         drop(progress);
-        let unreadable: Unreadable = walk.into_unreadable();
+        let unreadable: UnreadableNodes = walk.into_unreadable();
         let report = match self.folder.filter(|folder| folder != Path::new("-")) {
             None => {
                 let document = document(records);
                 let text = format!("{document:#}");
-                Report::new(text.as_str(), document).raw(text.into())
+                TextReport::new(text.as_str(), document).raw(text.into())
             }
             Some(folder) => {
                 directories(&records, &folder)?;
                 let nodes = records.len();
-                Report::new(format!("{nodes} nodes"), json!({ "nodes": nodes }))
+                TextReport::new(format!("{nodes} nodes"), json!({ "nodes": nodes }))
             }
         };
         Ok(unreadable.complete(app.out(), report))

@@ -6,9 +6,9 @@ use regex::Regex;
 use zk_curator::{SessionId, Stat};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Rows, number, text, time};
-use crate::walk::{self, Listed, Node};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, OutputColumn, Rows, number, text, time};
+use crate::walk::{self, ListedNode, WalkNode};
 use crate::{node, path};
 
 /// The arguments of `zkc find`.
@@ -25,7 +25,7 @@ pub(crate) struct Find {
     regex: Option<Regex>,
     /// Kind of node
     #[arg(long, value_enum, value_name = "KIND")]
-    kind: Option<Kind>,
+    kind: Option<FindKind>,
     /// Ephemeral nodes of this session, such as 0x100000a1b2c0001
     #[arg(long, value_name = "SESSION", value_parser = session)]
     owner: Option<SessionId>,
@@ -50,14 +50,14 @@ pub(crate) struct Find {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum FindKind {
     /// Persistent nodes, containers, and nodes with a time to live
     Persistent,
     /// Ephemeral nodes
     Ephemeral,
 }
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[OutputColumn] = &[
     text("path"),
     text("kind").wide(),
     number("size").wide(),
@@ -73,7 +73,7 @@ pub(crate) fn session(text: &str) -> Result<SessionId, String> {
 }
 
 impl Find {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let pruned: Vec<_> = self.prune.iter().map(Glob::compile_matcher).collect();
         let keep = |path: &str| {
@@ -83,7 +83,7 @@ impl Find {
         let depth = self.depth.unwrap_or(usize::MAX);
         let nodes = walk::list(zk, &self.path, depth, keep).await?;
         // The children of the deepest nodes are not asked for, unless by `--empty`.
-        let asked = |node: &&Listed| self.empty || node.depth < depth;
+        let asked = |node: &&ListedNode| self.empty || node.depth < depth;
         let mut unreadable = walk::hidden(nodes.iter().filter(asked));
         let name = self.name.as_ref().map(Glob::compile_matcher);
         let mut paths: Vec<_> = nodes
@@ -114,19 +114,22 @@ impl Find {
 
     /// Returns `true` if the nodes must be read, and not only listed.
     fn needs_stats(&self, app: &App) -> bool {
-        use crate::args::Format;
+        use crate::args::OutputFormat;
         self.kind.is_some()
             || self.owner.is_some()
             || self.older.is_some()
             || self.newer.is_some()
             || self.larger.is_some()
-            || !matches!(app.out().format, Format::Table | Format::Name | Format::Raw)
+            || !matches!(
+                app.out().format,
+                OutputFormat::Table | OutputFormat::Name | OutputFormat::Raw
+            )
     }
 
-    fn selects(&self, node: &Node, now: i64) -> bool {
+    fn selects(&self, node: &WalkNode, now: i64) -> bool {
         let stat = &node.stat;
         let age = time::since(stat.mtime, now);
-        let is_kind = |kind| (kind == Kind::Ephemeral) == stat.is_ephemeral();
+        let is_kind = |kind| (kind == FindKind::Ephemeral) == stat.is_ephemeral();
         self.kind.is_none_or(is_kind)
             && self.owner.is_none_or(|owner| node::session(stat) == Some(owner))
             && self.older.is_none_or(|least| age >= least)

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::ensemble::flw::Word;
-use crate::ensemble::probe::{self, Options};
+use crate::ensemble::probe::{self, ProbeOptions};
 use crate::ensemble::{members, sessions};
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport};
 
 /// The arguments of `zkc flw`.
 #[derive(Debug, Args)]
@@ -19,12 +19,12 @@ pub(crate) struct Flw {
     /// Server, as host:port [default: each server of the connect string]
     server: Option<String>,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
 impl Flw {
     /// Prints the response of one server unchanged, and those of several below their names.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let servers = match &self.server {
             Some(server) => vec![members::one(server)?],
             None => members::connect_string(app)?.iter().map(members::plain).collect(),
@@ -35,7 +35,7 @@ impl Flw {
             join_all(servers.iter().map(|server| probe::ask(server, word, options))).await;
         if let ([server], [Err(trouble)]) = (&servers[..], &responses[..]) {
             let exit = if trouble.is_unreachable() { Exit::NO_CONNECTION } else { Exit::NO };
-            let failure = Failure::new(exit, format!("{server}: {trouble}"));
+            let failure = CommandFailure::new(exit, format!("{server}: {trouble}"));
             return Err(match trouble {
                 probe::Trouble::NotListed => failure.hint(sessions::whitelist(&[word.text()])),
                 _ => failure,
@@ -67,7 +67,7 @@ impl Flw {
             [Ok(response)] => response.clone(),
             _ => text.clone(),
         };
-        Ok(Answer::from(Report::new(text, values).raw(Bytes::from(raw))).with_exit(exit))
+        Ok(CommandOutput::from(TextReport::new(text, values).raw(Bytes::from(raw))).with_exit(exit))
     }
 }
 

@@ -2,9 +2,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output::data::{self, As};
-use crate::output::{Answer, Report};
+use crate::output::{CommandOutput, TextReport};
 use crate::{node, path};
 
 /// The arguments of `zkc get`.
@@ -25,7 +25,7 @@ pub(crate) struct Get {
 }
 
 impl Get {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let (data, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
         let mut text = match self.form {
@@ -45,7 +45,7 @@ impl Get {
         if self.stat {
             value["stat"] = node::stat_value(&self.path, &stat);
         }
-        let report = Report::new(text, value).names([self.path]).raw(data);
+        let report = TextReport::new(text, value).names([self.path]).raw(data);
         Ok(if self.raw { report.only_raw() } else { report }.into())
     }
 }

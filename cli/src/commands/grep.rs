@@ -3,8 +3,8 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Column, Rows, data, printable, text};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, OutputColumn, Rows, data, printable, text};
 use crate::{node, path, walk};
 
 /// The most characters of a line that are shown.
@@ -32,11 +32,11 @@ pub(crate) struct Grep {
     paths_only: bool,
 }
 
-const COLUMNS: &[Column] = &[text("path"), text("match")];
+const COLUMNS: &[OutputColumn] = &[text("path"), text("match")];
 
 impl Grep {
     /// Prints the first matching line of each node. Compressed data are searched as plain data.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let pattern = self.regex()?;
         let zk = app.zk().await?;
         super::tree::ask(app, &self.path).await?;
@@ -58,15 +58,15 @@ impl Grep {
         });
         unreadable.extend(unread.await?);
         let exit = if found { Exit::DONE } else { Exit::NO };
-        Ok(unreadable.complete(app.out(), Answer::from(rows).with_exit(exit)))
+        Ok(unreadable.complete(app.out(), CommandOutput::from(rows).with_exit(exit)))
     }
 
-    fn regex(&self) -> Result<Regex, Failure> {
+    fn regex(&self) -> Result<Regex, CommandFailure> {
         let escaped = if self.fixed { regex::escape(&self.pattern) } else { self.pattern.clone() };
         RegexBuilder::new(&escaped)
             .case_insensitive(self.ignore_case)
             .build()
-            .map_err(|error| Failure::usage(error.to_string()))
+            .map_err(|error| CommandFailure::usage(error.to_string()))
     }
 
     /// Returns the first line that matches, cut.

@@ -8,8 +8,8 @@ use super::group_join::Join;
 #[cfg(unix)]
 use super::membership::Under;
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Column, Report, Rows, data, text};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, OutputColumn, Rows, TextReport, data, text};
 use crate::path;
 use crate::stop::{Handled, Stops};
 
@@ -18,13 +18,13 @@ const SHOWN: usize = 80;
 
 /// The arguments of `zkc group`.
 #[derive(Debug, Args)]
-pub(crate) struct Group {
+pub(crate) struct GroupCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: GroupVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum GroupVerb {
     /// List the members
     Ls {
         /// Group
@@ -65,19 +65,19 @@ enum Verb {
     },
 }
 
-const COLUMNS: &[Column] = &[text("id"), text("data")];
+const COLUMNS: &[OutputColumn] = &[text("id"), text("data")];
 
-impl Group {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl GroupCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         match self.verb {
-            Verb::Ls { path } => {
+            GroupVerb::Ls { path } => {
                 Ok(list(&Members::new(app.zk().await?, path).members().await?).into())
             }
-            Verb::Wait { path, members } => {
+            GroupVerb::Wait { path, members } => {
                 let group = Members::new(app.zk().await?, path);
                 Ok(list(&group.wait_for(members).await?).into())
             }
-            Verb::Join {
+            GroupVerb::Join {
                 path,
                 id,
                 data,
@@ -87,7 +87,7 @@ impl Group {
                 let data = data::argument(&data).await?;
                 let id = id.unwrap_or_else(own_id);
                 if id.contains('/') {
-                    return Err(Failure::usage(format!("not an id of a member: {id}")));
+                    return Err(CommandFailure::usage(format!("not an id of a member: {id}")));
                 }
                 #[cfg(unix)]
                 if under.is_given() {
@@ -95,7 +95,7 @@ impl Group {
                 }
                 join(app, path, id, data).await
             }
-            Verb::Follow { path } => {
+            GroupVerb::Follow { path } => {
                 let mut events = Members::new(app.zk().await?, path).follow();
                 let stop = crate::stop::requested();
                 tokio::pin!(stop);
@@ -106,7 +106,7 @@ impl Group {
                         }
                         interrupted = &mut stop => {
                             interrupted?;
-                            return Ok(Answer::nothing());
+                            return Ok(CommandOutput::nothing());
                         }
                     }
                 }
@@ -116,7 +116,12 @@ impl Group {
 }
 
 /// Joins a group until a signal.
-async fn join(app: &App, path: String, id: String, data: Bytes) -> Result<Answer, Failure> {
+async fn join(
+    app: &App,
+    path: String,
+    id: String,
+    data: Bytes,
+) -> Result<CommandOutput, CommandFailure> {
     let zk = app.zk_to_change().await?;
     let (mut stops, _handled) = (Stops::catch()?, Handled::begin());
     let member = GroupMember::builder(zk, path, id.as_str()).data(data).start();
@@ -126,11 +131,11 @@ async fn join(app: &App, path: String, id: String, data: Bytes) -> Result<Answer
         stop = stops.next() => return Ok(Exit::of_command(stop.code()).into()),
         joined = member.joined() => joined?,
     }
-    let report = Report::new(format!("joined {id}"), json!({ "joined": id }));
+    let report = TextReport::new(format!("joined {id}"), json!({ "joined": id }));
     app.out().print(&report.names([id]).in_one_line().into())?;
     stops.next().await;
     member.leave().await?;
-    Ok(Answer::nothing())
+    Ok(CommandOutput::nothing())
 }
 
 /// Returns the id of a member that has none.
@@ -150,18 +155,18 @@ fn list(members: &std::collections::BTreeMap<String, Bytes>) -> Rows {
     rows
 }
 
-fn told(event: &GroupEvent) -> Report {
+fn told(event: &GroupEvent) -> TextReport {
     let (kind, id, data) = match event {
         GroupEvent::Joined { id, data } => ("joined", id, Some(data)),
         GroupEvent::Changed { id, data } => ("changed", id, Some(data)),
         GroupEvent::Unreadable { id, error } => {
             let value = json!({ "event": "unreadable", "id": id, "reason": format!("{error:?}") });
-            return Report::new(format!("unreadable {id}  {error}"), value);
+            return TextReport::new(format!("unreadable {id}  {error}"), value);
         }
         GroupEvent::Left { id } => ("left", id, None),
-        _ => return Report::new("", json!(null)),
+        _ => return TextReport::new("", json!(null)),
     };
     let shown = data.map(|data| data::line(data, SHOWN)).unwrap_or_default();
     let value = json!({ "event": kind, "id": id, "data": data.map(|data| data::value(data)) });
-    Report::new(format!("{kind:<8} {id}  {shown}").trim_end(), value)
+    TextReport::new(format!("{kind:<8} {id}  {shown}").trim_end(), value)
 }

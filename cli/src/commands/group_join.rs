@@ -7,10 +7,12 @@ use zk_curator_recipes::group::GroupMember;
 
 use super::membership::{Scene, Under, end};
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::Answer;
+use crate::exit::{CommandFailure, Exit};
+use crate::output::CommandOutput;
 use crate::path;
-use crate::supervise::{Hold, Signals, Talk, Tenure, Unlimited, before_the_command, connection};
+use crate::supervise::{
+    Signals, SupervisedHold, Talk, Tenure, Unlimited, before_the_command, connection,
+};
 
 /// A member before it joins.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub(super) struct Join {
 }
 
 /// A member.
-enum Member {
+enum JoinedMember {
     /// For this session. A task that brings the node back would hide its loss.
     Once(OwnedNode),
     /// In every session.
@@ -30,7 +32,11 @@ enum Member {
 
 impl Join {
     /// Joins the group, and runs the command.
-    pub(super) async fn run(&self, app: &App, under: &Under) -> Result<Answer, Failure> {
+    pub(super) async fn run(
+        &self,
+        app: &App,
+        under: &Under,
+    ) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk_to_change().await.map_err(before_the_command)?;
         let mut signals = Signals::catch()?;
         let talk = Talk::new(app.out());
@@ -62,7 +68,7 @@ impl Join {
         zk: &CuratorFramework,
         rejoins: bool,
         talk: &Talk,
-    ) -> Result<Member, Error> {
+    ) -> Result<JoinedMember, Error> {
         let node = path::join(&self.group, &self.id);
         let is_taken = || talk.say(format!("waiting: another member has the id {}", self.id));
         if rejoins {
@@ -73,14 +79,14 @@ impl Join {
             let member = GroupMember::builder(zk, &self.group, &self.id).data(self.data.clone());
             let member = member.start();
             member.joined().await?;
-            return Ok(Member::Kept(member));
+            return Ok(JoinedMember::Kept(member));
         }
         let (author, mut is_waiting) = (Authorship::default(), false);
         loop {
             let create = zk.create(&node).mode(CreateMode::Ephemeral).data(self.data.clone());
             let create = create.creating_parents_as_containers().idempotent().authored_by(&author);
             let error = match create.owned().await {
-                Ok(node) => return Ok(Member::Once(node)),
+                Ok(node) => return Ok(JoinedMember::Once(node)),
                 Err(error) if error.kind() == ErrorKind::NodeExists => {
                     if !std::mem::replace(&mut is_waiting, true) {
                         is_taken();
@@ -100,14 +106,17 @@ impl Join {
     }
 }
 
-impl Member {
-    fn hold(&self) -> Hold<'_> {
+impl JoinedMember {
+    fn hold(&self) -> SupervisedHold<'_> {
         match self {
             Self::Once(node) => {
                 let ownership = node.ownership();
-                Hold { asked: Box::pin(ownership.lost()), ..Hold::of(ownership, "membership") }
+                SupervisedHold {
+                    asked: Box::pin(ownership.lost()),
+                    ..SupervisedHold::of(ownership, "membership")
+                }
             }
-            Self::Kept(_) => Hold::of(&Unlimited, "membership"),
+            Self::Kept(_) => SupervisedHold::of(&Unlimited, "membership"),
         }
     }
 

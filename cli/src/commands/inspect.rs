@@ -2,12 +2,12 @@ use clap::Args;
 use zk_curator_recipes::inspect;
 
 use crate::app::App;
-use crate::ensemble::probe::Options;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Column, Rows, data, number, text};
+use crate::ensemble::probe::ProbeOptions;
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, OutputColumn, Rows, data, number, text};
 use crate::path;
-use crate::unreadable::{self, Unreadable};
-use crate::who::{self, Facts};
+use crate::unreadable::{self, UnreadableNodes};
+use crate::who::{self, SessionFacts};
 
 /// The most characters of a label.
 const SHOWN: usize = 40;
@@ -22,10 +22,10 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     limit: usize,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[OutputColumn] = &[
     text("path"),
     text("recipe"),
     number("holders"),
@@ -37,11 +37,11 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Inspect {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let (found, facts) = tokio::join!(
             inspect::find(zk, &self.path, self.limit),
-            Facts::gather(app, &self.options)
+            SessionFacts::gather(app, &self.options)
         );
         let (found, facts) = (found?, facts?);
         let mut rows = Rows::new(COLUMNS);
@@ -71,7 +71,7 @@ impl Inspect {
         if !found.is_complete {
             app.out().warn(format!("only {} nodes were read: --limit", found.nodes));
         }
-        let unreadable: Unreadable = found.unreadable.into_iter().collect();
-        Ok(unreadable.complete(app.out(), Answer::from(rows).with_exit(exit)))
+        let unreadable: UnreadableNodes = found.unreadable.into_iter().collect();
+        Ok(unreadable.complete(app.out(), CommandOutput::from(rows).with_exit(exit)))
     }
 }

@@ -3,19 +3,19 @@ use serde_json::json;
 use zk_curator_recipes::queue::jobs::{JobInfo, JobState, Jobs as Store};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Column, Report, Rows, data, number, text, time};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, OutputColumn, Rows, TextReport, data, number, text, time};
 use crate::path;
 
 /// The arguments of `zkc jobs`.
 #[derive(Debug, Args)]
-pub(crate) struct Jobs {
+pub(crate) struct JobsCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: JobsVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum JobsVerb {
     /// List the jobs, with their states and workers
     Ls {
         /// Node of the jobs
@@ -62,50 +62,52 @@ struct One {
     id: String,
 }
 
-const COLUMNS: &[Column] =
+const COLUMNS: &[OutputColumn] =
     &[text("id"), text("state"), text("worker"), number("attempts"), text("since"), text("why")];
 
-impl Jobs {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl JobsCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         match self.verb {
-            Verb::Ls { path } => {
+            JobsVerb::Ls { path } => {
                 let mut rows = Rows::new(COLUMNS);
                 for job in Store::new(app.zk().await?, path).list().all().await? {
                     rows.push(row(&job));
                 }
                 Ok(rows.into())
             }
-            Verb::Count { path } => count(&Store::new(app.zk().await?, path)).await,
-            Verb::Show(One { path, id }) => {
+            JobsVerb::Count { path } => count(&Store::new(app.zk().await?, path)).await,
+            JobsVerb::Show(One { path, id }) => {
                 let job = Store::new(app.zk().await?, &path).get(&id).await?;
                 let job = job.ok_or_else(|| no_job(&path, &id))?;
                 let payload = job.payload()?.cloned().unwrap_or_default();
-                Ok(Report::new(data::show(&payload), data::value(&payload)).raw(payload).into())
+                Ok(TextReport::new(data::show(&payload), data::value(&payload)).raw(payload).into())
             }
-            Verb::Submit { path, job, id } => {
+            JobsVerb::Submit { path, job, id } => {
                 let jobs = Store::new(app.zk_to_change().await?, path);
                 let mut submission = jobs.submit(data::argument(&job).await?);
                 if let Some(id) = id {
                     submission = submission.id(id);
                 }
                 let id = submission.await?;
-                Ok(Report::new(id.as_str(), json!({ "id": id })).names([id]).into())
+                Ok(TextReport::new(id.as_str(), json!({ "id": id })).names([id]).into())
             }
-            Verb::Cancel(One { path, id }) => {
+            JobsVerb::Cancel(One { path, id }) => {
                 yes(Store::new(app.zk_to_change().await?, path).cancel(id).await?)
             }
-            Verb::Retry(One { path, id }) => {
+            JobsVerb::Retry(One { path, id }) => {
                 yes(Store::new(app.zk_to_change().await?, path).retry(id).await?)
             }
-            Verb::Forget(One { path, id }) => {
+            JobsVerb::Forget(One { path, id }) => {
                 yes(Store::new(app.zk_to_change().await?, path).forget(id).await?)
             }
-            Verb::Result(One { path, id }) => {
+            JobsVerb::Result(One { path, id }) => {
                 let result = Store::new(app.zk().await?, path).result(id).await?;
                 Ok(result.map_or_else(
                     || Exit::NO.into(),
                     |result| {
-                        Report::new(data::show(&result), data::value(&result)).raw(result).into()
+                        TextReport::new(data::show(&result), data::value(&result))
+                            .raw(result)
+                            .into()
                     },
                 ))
             }
@@ -115,16 +117,16 @@ impl Jobs {
 
 /// The answer to a change that found the job in the required state, or did not.
 #[expect(clippy::unnecessary_wraps, reason = "the result of a command")]
-fn yes(done: bool) -> Result<Answer, Failure> {
+fn yes(done: bool) -> Result<CommandOutput, CommandFailure> {
     Ok(if done { Exit::DONE } else { Exit::NO }.into())
 }
 
-fn no_job(path: &str, id: &str) -> Failure {
-    Failure::new(Exit::NO_NODE, format!("no job: {id} in {path}"))
+fn no_job(path: &str, id: &str) -> CommandFailure {
+    CommandFailure::new(Exit::NO_NODE, format!("no job: {id} in {path}"))
 }
 
-async fn count(jobs: &Store) -> Result<Answer, Failure> {
-    let counts = jobs.len().await?;
+async fn count(jobs: &Store) -> Result<CommandOutput, CommandFailure> {
+    let counts = jobs.counts().await?;
     let mut rows = Rows::new(const { &[text("state"), number("jobs")] });
     for (state, jobs) in [
         ("pending", counts.pending),

@@ -14,12 +14,12 @@ use zk_curator_recipes::lock::{
 };
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::holders::parse_token;
-use crate::output::{Answer, Report};
-use crate::supervise::process::{Group, Start};
+use crate::output::{CommandOutput, TextReport};
+use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
-    Hold, SESSION, Signals, Supervision, Talk, before_the_command, environment, supervise,
+    SESSION, Signals, SupervisedHold, Supervision, Talk, before_the_command, environment, supervise,
 };
 use crate::{node, path};
 
@@ -75,7 +75,7 @@ Exit codes:
 /// The arguments of `zkc lock`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Lock {
+pub(crate) struct LockCommand {
     /// Lock
     #[arg(value_parser = path::parse)]
     path: String,
@@ -91,7 +91,7 @@ pub(crate) struct Lock {
     /// Write lock of a read/write lock
     #[arg(long, conflicts_with = "leases")]
     exclusive: bool,
-    /// One lease of a semaphore with this number of leases
+    /// One permit of a semaphore with this number of permits, which Curator calls leases
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     leases: Option<u32>,
     /// Text in the node, for people; by default `user@host:pid` and the name of the command
@@ -115,13 +115,13 @@ enum OnRevoke {
     Ignore,
 }
 
-impl Lock {
-    /// Returns `true` for a lease of a semaphore.
+impl LockCommand {
+    /// Returns `true` for a permit of a semaphore.
     pub(super) const fn is_lease(&self) -> bool {
         self.leases.is_some()
     }
 
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let early = |failure| match self.command.is_empty() {
             true => failure,
             false => before_the_command(failure),
@@ -151,7 +151,7 @@ impl Lock {
         &self,
         zk: &CuratorFramework,
         talk: &Talk,
-    ) -> Result<Option<AnyGuard>, Failure> {
+    ) -> Result<Option<AnyGuard>, CommandFailure> {
         let acquire = async {
             loop {
                 match self.attempt(zk).await {
@@ -184,11 +184,11 @@ impl Lock {
         }
         if let Some(leases) = self.leases {
             let semaphore = InterProcessSemaphore::new(zk, &self.path, leases).label(label);
-            let lease = match self.at_once {
+            let permit = match self.at_once {
                 true => semaphore.try_acquire().await?,
                 false => Some(semaphore.acquire().await?),
             };
-            return Ok(lease.map(|lease| lease.into_any()));
+            return Ok(permit.map(|permit| permit.into_any()));
         }
         let read_write = InterProcessReadWriteLock::new(zk, &self.path);
         let lock: Box<dyn InterProcessLock> = if self.shared {
@@ -216,12 +216,12 @@ impl Lock {
         guard: AnyGuard,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<CommandOutput, CommandFailure> {
         let (token, lock_node) = (guard.fencing_token(), guard.path().to_owned());
         let value =
             json!({ "path": self.path, "node": lock_node, "token": node::hex(token.get()) });
         let text = format!("held {} token={token}", self.path);
-        app.out().print(&Report::new(text, value).names([lock_node]).into())?;
+        app.out().print(&TextReport::new(text, value).names([lock_node]).into())?;
         let lost = tokio::select! {
             biased;
             () = self.asked(&guard) => true,
@@ -229,7 +229,7 @@ impl Lock {
         };
         if !lost {
             release(guard, talk).await;
-            return Ok(Answer::nothing());
+            return Ok(CommandOutput::nothing());
         }
         if guard.is_over() {
             talk.say(format!("lost: {}", self.path));
@@ -249,20 +249,21 @@ impl Lock {
         guard: AnyGuard,
         signals: &mut Signals,
         talk: &Talk,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<CommandOutput, CommandFailure> {
         let plan = self.supervision.plan(guard.ownership().framework(), talk);
         let environment = environment(app, &self.path, guard.ownership());
-        let start = Start {
+        let start = CommandSpec {
             command: &self.command,
             environment: &environment,
             no_stdin: self.supervision.no_stdin(),
         };
-        let group = Group::start(&start)
-            .map_err(|error| before_the_command(Failure::usage(format!("not started: {error}"))))?;
-        let hold = Hold {
+        let group = ProcessGroup::start(&start).map_err(|error| {
+            before_the_command(CommandFailure::usage(format!("not started: {error}")))
+        })?;
+        let hold = SupervisedHold {
             asked: Box::pin(self.asked(&guard)),
             acknowledge: Box::pin(async { drop(guard.acknowledge().await) }),
-            ..Hold::of(guard.ownership(), "lock")
+            ..SupervisedHold::of(guard.ownership(), "lock")
         };
         let ending = supervise(hold, group, plan, signals, talk).await;
         if ending.stopped.is_none() && guard.is_over() {

@@ -3,9 +3,9 @@ use zk_curator::op::fan_out;
 use zk_curator::{ErrorKind, Stat};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::node::Seen;
-use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+use crate::exit::CommandFailure;
+use crate::node::NodeSnapshot;
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
 use crate::walk;
 use crate::{node, path};
 
@@ -29,11 +29,11 @@ pub(crate) struct Ls {
     depth: usize,
     /// Order
     #[arg(long, value_enum, value_name = "KEY", default_value = "name")]
-    sort: Sort,
+    sort: ListingSort,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sort {
+enum ListingSort {
     /// By name; sequential names by their numbers
     Name,
     /// Oldest first
@@ -46,7 +46,7 @@ enum Sort {
     Children,
 }
 
-const LONG: &[Column] = &[
+const LONG: &[OutputColumn] = &[
     text("name"),
     text("kind"),
     number("version"),
@@ -59,7 +59,7 @@ const LONG: &[Column] = &[
 ];
 
 impl Ls {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let depth = if self.recursive { self.depth } else { 0 };
         let below = |path: &str| self.path == "/" || path != self.path;
@@ -74,7 +74,7 @@ impl Ls {
             let relative = path.strip_prefix(self.path.as_str()).unwrap_or(path);
             relative.trim_start_matches('/').to_owned()
         };
-        if !self.long && self.sort == Sort::Name {
+        if !self.long && self.sort == ListingSort::Name {
             let mut rows = Rows::new(const { &[text("name")] }).plain();
             for path in &paths {
                 rows.push(vec![shown(path).into()]);
@@ -84,11 +84,11 @@ impl Ls {
         let stats = fan_out(STATS_AT_ONCE, paths.iter().map(|path| zk.exists(path))).await;
         let (mut nodes, mut hidden) = (Vec::new(), Vec::new());
         for (path, stat) in paths.into_iter().zip(stats) {
-            match Seen::of(stat)? {
-                Seen::Present(stat) => nodes.push((path, stat)),
-                Seen::Hidden => hidden.push(path),
+            match NodeSnapshot::of(stat)? {
+                NodeSnapshot::Present(stat) => nodes.push((path, stat)),
+                NodeSnapshot::Hidden => hidden.push(path),
                 // It was deleted after the list was read.
-                Seen::Missing => {}
+                NodeSnapshot::Missing => {}
             }
         }
         self.sort.order(&mut nodes);
@@ -112,7 +112,7 @@ impl Ls {
     }
 }
 
-impl Sort {
+impl ListingSort {
     fn order(self, nodes: &mut [(String, Stat)]) {
         match self {
             Self::Name => {}

@@ -8,10 +8,11 @@ use clap::Args;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 
-use crate::exit::Failure;
-use crate::supervise::process::{Group, Start};
+use crate::exit::CommandFailure;
+use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
-    Ending, Environment, Hold, Plan, Signals, Supervision, Talk, before_the_command, supervise,
+    CommandEnding, Environment, Signals, SupervisePlan, SupervisedHold, Supervision, Talk,
+    before_the_command, supervise,
 };
 
 /// The longest wait for the response to the end of a membership.
@@ -80,23 +81,24 @@ impl Under {
     /// Runs the command to its end.
     pub(super) async fn run(
         &self,
-        hold: Hold<'_>,
+        hold: SupervisedHold<'_>,
         drain: Option<Duration>,
         scene: &mut Scene<'_>,
-    ) -> Result<Ending, Failure> {
-        let plan = Plan { drain, ..self.supervision.plan(scene.zk, scene.talk) };
-        let start = Start {
+    ) -> Result<CommandEnding, CommandFailure> {
+        let plan = SupervisePlan { drain, ..self.supervision.plan(scene.zk, scene.talk) };
+        let start = CommandSpec {
             command: &self.command,
             environment: &scene.environment,
             no_stdin: self.supervision.no_stdin(),
         };
-        let group = Group::start(&start)
-            .map_err(|error| before_the_command(Failure::usage(format!("not started: {error}"))))?;
+        let group = ProcessGroup::start(&start).map_err(|error| {
+            before_the_command(CommandFailure::usage(format!("not started: {error}")))
+        })?;
         Ok(supervise(hold, group, plan, scene.signals, scene.talk).await)
     }
 
     /// Runs the command of `--on-lost`, if the command was stopped.
-    pub(super) async fn after(&self, ending: &Ending, scene: &mut Scene<'_>) {
+    pub(super) async fn after(&self, ending: &CommandEnding, scene: &mut Scene<'_>) {
         if ending.stopped.is_some() {
             self.supervision.run_on_lost(&scene.environment, scene.signals, scene.talk).await;
         }

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::ensemble::flw::Word;
-use crate::ensemble::probe::Options;
+use crate::ensemble::probe::ProbeOptions;
 use crate::ensemble::{self, sessions};
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Cell, Column, Rows, number, text};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text};
 
 /// The arguments of `zkc metrics`.
 #[derive(Debug, Args)]
@@ -18,13 +18,13 @@ pub(crate) struct Metrics {
     #[arg(long = "match", value_name = "GLOB", value_parser = Glob::new)]
     pattern: Option<Glob>,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const COLUMNS: &[Column] = &[text("metric"), text("server"), number("value")];
+const COLUMNS: &[OutputColumn] = &[text("metric"), text("server"), number("value")];
 
 impl Metrics {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let words = [Word::Srvr, Word::Mntr];
         let (_, reports) = ensemble::survey(app, &words, &self.options).await?;
         sessions::notes(&reports).iter().for_each(|note| app.out().say(format!("note: {note}")));
@@ -47,7 +47,7 @@ impl Metrics {
         }
         let told = reports.iter().any(|report| report.mntr.is_ok());
         let exit = if told { Exit::DONE } else { Exit::NO_PERMISSION };
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(CommandOutput::from(rows).with_exit(exit))
     }
 }
 

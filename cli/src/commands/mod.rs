@@ -70,8 +70,8 @@ mod why;
 use clap::Subcommand;
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::Answer;
+use crate::exit::CommandFailure;
+use crate::output::CommandOutput;
 
 macro_rules! commands {
     ($(
@@ -93,7 +93,7 @@ macro_rules! commands {
 
         impl Command {
             /// Runs the command.
-            pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+            pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
                 match self {
                     $(
                         $(#[cfg(feature = $feature)])?
@@ -122,23 +122,23 @@ commands! {
     /// Say whether a node exists, by the exit code
     Exists(exists::Exists),
     /// Change the data of a node in an editor
-    Edit(edit::Edit),
+    Edit(edit::EditCommand),
     /// Copy a node, or a subtree
     Cp(cp::Cp),
     /// Move a node, or a subtree
     Mv(mv::Mv),
     /// Show or change the access control list of a node
-    Acl(acl::Acl),
+    Acl(acl::AclCommand),
     /// Show or change the quota of a subtree
     Quota(quota::Quota),
     /// Run a transaction
     Txn(txn::Txn),
     /// Wait for a state of a node
-    Wait(wait::Wait),
+    Wait(wait::WaitCommand),
     /// Print changes of nodes as they happen
-    Watch(watch::Watch),
+    Watch(watch::WatchCommand),
     /// Show a subtree
-    Tree(tree::Tree),
+    Tree(tree::TreeCommand),
     /// Show the sizes of subtrees
     Du(du::Du),
     /// Find nodes by name, kind, age and size
@@ -146,22 +146,22 @@ commands! {
     /// Find nodes by their data
     Grep(grep::Grep),
     /// Compare two subtrees or backup files
-    Diff(diff::Diff),
+    Diff(diff::DiffCommand),
     /// Show a subtree as one document, or write it to directories
     Export(export::Export),
     /// Write a subtree to a backup file
-    Backup(backup::Backup),
+    Backup(backup::BackupCommand),
     /// Write the nodes of a backup file to the servers
-    Restore(restore::Restore) or "import",
+    Restore(restore::RestoreCommand) or "import",
     /// Tell who holds a lock or another recipe, who waits, and why
-    Why(why::Why),
+    Why(why::WhyCommand),
     /// Find recipes, with their holders and waiters
     Inspect(inspect::Inspect),
     /// Find sessions that wait for each other
-    Deadlocks(deadlocks::Deadlocks),
+    Deadlocks(deadlocks::DeadlocksCommand),
     /// Run a command while holding a lock
-    Lock(lock::Lock) if unix,
-    /// Run a command while holding a lease of a semaphore
+    Lock(lock::LockCommand) if unix,
+    /// Run a command while holding a permit of a semaphore
     Semaphore(semaphore::Semaphore) if unix,
     /// Ask the holder of a lock to release it
     Revoke(revoke::Revoke),
@@ -172,17 +172,17 @@ commands! {
     /// Set, remove and wait for barriers
     Barrier(barrier::Barrier),
     /// Read and change counters
-    Counter(counter::Counter),
+    Counter(counter::CounterCommand),
     /// Look into queues, put and take items
-    Queue(queue::Queue),
+    Queue(queue::QueueCommand),
     /// Look into jobs, submit and change them
-    Jobs(jobs::Jobs),
+    Jobs(jobs::JobsCommand),
     /// Read and change configuration stores
-    Config(config::Config),
+    Config(config::ConfigCommand),
     /// Look into service discovery, and register instances
     Discover(discover::Discover),
     /// List, join and follow groups
-    Group(group::Group),
+    Group(group::GroupCommand),
     /// Run a command once per period on one of several hosts
     Cron(cron::Cron),
     /// Show the state of the servers; fails if the ensemble is degraded
@@ -192,11 +192,11 @@ commands! {
     /// Show the members of the ensemble
     Servers(servers::Servers),
     /// Show the sessions, with their clients
-    Sessions(sessions::Sessions),
+    Sessions(sessions::SessionsCommand),
     /// Show the ephemeral nodes, with their sessions
-    Ephemerals(ephemerals::Ephemerals),
+    Ephemerals(ephemerals::EphemeralsCommand),
     /// Count the watches
-    Watches(watches::Watches),
+    Watches(watches::WatchesCommand),
     /// Ask servers a four-letter word
     Flw(flw::Flw),
     /// Show the metrics of all servers
@@ -206,7 +206,7 @@ commands! {
     /// Look for faults and risks
     Doctor(doctor::Doctor),
     /// Run many commands in one session
-    ["shell"] Shell(shell::Shell),
+    ["shell"] Shell(shell::ShellCommand),
     /// Run a ZooKeeper server for tests and development
     ["serve"] Serve(serve::Serve),
     /// Show, choose and change contexts

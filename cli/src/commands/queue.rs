@@ -8,14 +8,16 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::queue::{
-    self, AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, Item,
+    self, AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, Item,
     LockingQueue, Peeked, SimpleDistributedQueue,
 };
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::items::Items;
-use crate::output::{Answer, Cell, Column, Report, Rows, data, number, text, time};
+use crate::exit::{CommandFailure, Exit};
+use crate::items::QueuedItems;
+use crate::output::{
+    Cell, CommandOutput, OutputColumn, Rows, TextReport, data, number, text, time,
+};
 use crate::{path, walk};
 
 /// The most characters of an item in a table.
@@ -23,13 +25,13 @@ const SHOWN: usize = 80;
 
 /// The arguments of `zkc queue`.
 #[derive(Debug, Args)]
-pub(crate) struct Queue {
+pub(crate) struct QueueCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: QueueVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum QueueVerb {
     /// List the items of a queue in the order in which they are taken, and take none
     Ls {
         /// Queue of any kind
@@ -49,21 +51,21 @@ enum Verb {
         item: String,
         /// Kind of queue
         #[arg(long, value_enum, value_name = "KIND")]
-        kind: Kind,
+        kind: QueueFamily,
         /// Priority in a priority queue or locking queue: lower numbers come first
         #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
         priority: i32,
     },
-    /// Print the first item and remove it. It is removed once it is printed: if it cannot be printed,
-    /// or `zkc` is killed in between, it stays in the queue. Other consumers cannot take it in between,
-    /// except those of Curator's queues; then the command fails
+    /// Print the first item and remove it. It is removed once it is printed: if it cannot be
+    /// printed, or `zkc` is killed in between, it stays in the queue. Other consumers cannot take
+    /// it in between, except those of Curator's queues; then the command fails
     Take {
         /// Queue
         #[arg(value_parser = path::parse)]
         path: String,
         /// Kind of queue
         #[arg(long, value_enum, value_name = "KIND")]
-        kind: Kind,
+        kind: QueueFamily,
         /// Wait this long for an item
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         wait: Option<Duration>,
@@ -81,7 +83,7 @@ enum Verb {
 
 /// A kind of queue, which the nodes of an empty one do not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum QueueFamily {
     /// SimpleDistributedQueue of Curator and ZooKeeper's recipes
     Simple,
     /// DistributedQueue of Curator
@@ -94,34 +96,38 @@ enum Kind {
     Locking,
 }
 
-const COLUMNS: &[Column] =
+const COLUMNS: &[OutputColumn] =
     &[text("item"), text("data"), number("size"), text("since"), text("state")];
 
-impl Queue {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl QueueCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         match self.verb {
-            Verb::Ls { path, first } => list(app, &path, first).await,
-            Verb::Put { path, item, kind, priority } => {
+            QueueVerb::Ls { path, first } => list(app, &path, first).await,
+            QueueVerb::Put { path, item, kind, priority } => {
                 let item = data::argument(&item).await?;
                 put(app.zk_to_change().await?, path, item, kind, priority).await?;
-                Ok(Answer::nothing())
+                Ok(CommandOutput::nothing())
             }
-            Verb::Take { path, kind, wait } => {
+            QueueVerb::Take { path, kind, wait } => {
                 let zk = app.zk_to_change().await?;
                 take(zk, path, kind, wait.unwrap_or_default()).await
             }
-            Verb::Requeue { path, first } => requeue(app, path, first).await,
+            QueueVerb::Requeue { path, first } => requeue(app, path, first).await,
         }
     }
 }
 
-fn answer(item: Bytes) -> Answer {
-    Report::new(data::show(&item), data::value(&item)).raw(item).into()
+fn answer(item: Bytes) -> CommandOutput {
+    TextReport::new(data::show(&item), data::value(&item)).raw(item).into()
 }
 
-async fn list(app: &App, path: &str, first: Option<usize>) -> Result<Answer, Failure> {
+async fn list(
+    app: &App,
+    path: &str,
+    first: Option<usize>,
+) -> Result<CommandOutput, CommandFailure> {
     let zk = app.zk().await?;
-    let mut items = Items::list(zk, path).await?;
+    let mut items = QueuedItems::list(zk, path).await?;
     let mut shown = std::mem::take(&mut items.paths);
     shown.truncate(first.unwrap_or(usize::MAX));
     let states = items.states(zk, &shown).await?;
@@ -148,15 +154,17 @@ async fn put(
     zk: &CuratorFramework,
     path: String,
     item: Bytes,
-    kind: Kind,
+    kind: QueueFamily,
     priority: i32,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     match kind {
-        Kind::Simple => SimpleDistributedQueue::new(zk, path).offer(item).await?,
-        Kind::Curator => DistributedQueue::new(zk, path).put(item).await?,
-        Kind::Priority => DistributedPriorityQueue::new(zk, path).put(item, priority).await?,
-        Kind::Fifo => FifoQueue::new(zk, path).put(item).await?,
-        Kind::Locking => {
+        QueueFamily::Simple => SimpleDistributedQueue::new(zk, path).offer(item).await?,
+        QueueFamily::Curator => DistributedQueue::new(zk, path).put(item).await?,
+        QueueFamily::Priority => {
+            DistributedPriorityQueue::new(zk, path).put(item, priority).await?;
+        }
+        QueueFamily::Fifo => FifoQueue::new(zk, path).put(item).await?,
+        QueueFamily::Locking => {
             let queue = LockingQueue::new(zk, path).prioritized();
             queue.put_with_priority(item, priority).await?;
         }
@@ -168,15 +176,15 @@ async fn put(
 async fn take(
     zk: &CuratorFramework,
     path: String,
-    kind: Kind,
+    kind: QueueFamily,
     wait: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<CommandOutput, CommandFailure> {
     let consumer = match kind {
-        Kind::Simple => SimpleDistributedQueue::new(zk, path).auto_ack_consumer(),
-        Kind::Fifo => FifoQueue::new(zk, path).auto_ack_consumer(),
-        Kind::Curator => DistributedQueue::new(zk, path).auto_ack_consumer(),
-        Kind::Priority => DistributedPriorityQueue::new(zk, path).auto_ack_consumer(),
-        Kind::Locking => return take_claimed(zk, path, wait).await,
+        QueueFamily::Simple => SimpleDistributedQueue::new(zk, path).auto_ack_consumer(),
+        QueueFamily::Fifo => FifoQueue::new(zk, path).auto_ack_consumer(),
+        QueueFamily::Curator => DistributedQueue::new(zk, path).auto_ack_consumer(),
+        QueueFamily::Priority => DistributedPriorityQueue::new(zk, path).auto_ack_consumer(),
+        QueueFamily::Locking => return take_claimed(zk, path, wait).await,
     };
     // The consumer and what it has peeked are kept by one future, up to the answer and behind it.
     let (found, item) = oneshot::channel();
@@ -197,11 +205,11 @@ async fn take(
 
 /// Looks for an item, and removes it once it is printed.
 async fn peek(
-    mut consumer: Consumer<AutoAck>,
+    mut consumer: AutoAckConsumer,
     wait: Duration,
     found: oneshot::Sender<Bytes>,
     is_printed: oneshot::Receiver<()>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if let Ok(peeked) = timeout(wait, consumer.peek()).await {
         return hand_over(peeked?, found, is_printed).await;
     }
@@ -216,7 +224,7 @@ async fn hand_over(
     peeked: Peeked<'_>,
     found: oneshot::Sender<Bytes>,
     is_printed: oneshot::Receiver<()>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if found.send(lines(peeked.item())).is_ok() && is_printed.await.is_ok() {
         peeked.ack().await.map_err(not_removed)?;
     }
@@ -235,7 +243,7 @@ async fn take_claimed(
     zk: &CuratorFramework,
     path: String,
     wait: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<CommandOutput, CommandFailure> {
     let mut consumer = LockingQueue::new(zk, path).prioritized().consumer();
     let next = match timeout(wait, consumer.next()).await {
         Ok(next) => Some(next?),
@@ -247,11 +255,15 @@ async fn take_claimed(
 }
 
 /// The item was printed, and may be delivered to another consumer.
-fn not_removed(error: queue::Error) -> Failure {
-    Failure::from(error).hint("the item was printed, and was not removed by this command")
+fn not_removed(error: queue::Error) -> CommandFailure {
+    CommandFailure::from(error).hint("the item was printed, and was not removed by this command")
 }
 
-async fn requeue(app: &App, path: String, first: Option<usize>) -> Result<Answer, Failure> {
+async fn requeue(
+    app: &App,
+    path: String,
+    first: Option<usize>,
+) -> Result<CommandOutput, CommandFailure> {
     let queue = LockingQueue::new(app.zk_to_change().await?, path);
     let mut dead = queue.dead_letters().consumer();
     let mut count = 0;
@@ -263,5 +275,5 @@ async fn requeue(app: &App, path: String, first: Option<usize>) -> Result<Answer
         letter.ack().await?;
         count += 1;
     }
-    Ok(Report::new(format!("{count} put back"), json!({ "requeued": count })).into())
+    Ok(TextReport::new(format!("{count} put back"), json!({ "requeued": count })).into())
 }

@@ -4,8 +4,8 @@ use clap::Args;
 use zk_curator::ErrorKind;
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Rows, number, text};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, OutputColumn, Rows, number, text};
 use crate::path;
 
 const ROOT: &str = "/zookeeper/quota";
@@ -35,14 +35,15 @@ pub(crate) struct Quota {
     remove: bool,
 }
 
-const COLUMNS: &[Column] = &[text("of"), number("used"), number("limit"), number("hard_limit")];
+const COLUMNS: &[OutputColumn] =
+    &[text("of"), number("used"), number("limit"), number("hard_limit")];
 
 impl Quota {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         path::refuse_system(zk, &self.path)?;
         if app.servers().contains('/') {
-            return Err(Failure::usage("quotas are above the chroot: connect without it"));
+            return Err(CommandFailure::usage("quotas are above the chroot: connect without it"));
         }
         // Quotas are nodes of the servers, outside of every namespace.
         let path = zk.server_path(&self.path);
@@ -52,7 +53,7 @@ impl Quota {
         if self.remove {
             let zk = app.zk_to_change().await?.using_namespace("")?;
             zk.transaction().delete(&limits).delete(&stats).commit().await?;
-            return Ok(Answer::nothing());
+            return Ok(CommandOutput::nothing());
         }
         if changes {
             self.change(app, &path, &limits, &stats).await?;
@@ -83,7 +84,7 @@ impl Quota {
         path: &str,
         limits: &str,
         stats: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let zk = app.zk_to_change().await?.using_namespace("")?;
         let (before, version) = match zk.get_data(limits).undecompressed().with_stat().await {
             Ok((data, stat)) => (numbers(&data), Some(stat.version)),

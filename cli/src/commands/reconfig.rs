@@ -4,19 +4,19 @@ use zk_curator::ensemble::EnsembleConfig;
 use zk_curator::{Error, ErrorCode};
 
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::node;
-use crate::output::{Answer, Report};
+use crate::output::{CommandOutput, TextReport};
 
 /// The arguments of `zkc reconfig`.
 #[derive(Debug, Args)]
 pub(crate) struct Reconfig {
     #[command(subcommand)]
-    change: Change,
+    change: MembershipChange,
 }
 
 #[derive(Debug, Subcommand)]
-enum Change {
+enum MembershipChange {
     /// Show the members, as in a configuration file
     Show,
     /// Add members, or change them
@@ -40,29 +40,29 @@ enum Change {
 }
 
 impl Reconfig {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let config = app.zk().await?.get_config().await?;
         match self.change {
-            Change::Show => Ok(shown(&config).into()),
-            Change::Add { members: servers, dry_run } => {
+            MembershipChange::Show => Ok(shown(&config).into()),
+            MembershipChange::Add { members: servers, dry_run } => {
                 let added = parse(&servers)?;
                 let mut after = config.clone();
                 after.servers.retain(|member| added.servers.iter().all(|new| new.id != member.id));
                 after.servers.extend(added.servers);
                 let question = format!("Add {} to the ensemble?", servers.join(", "));
-                let change = Plan { config, after, joining: servers, leaving: Vec::new() };
+                let change = ReconfigPlan { config, after, joining: servers, leaving: Vec::new() };
                 change.apply(app, dry_run, &question).await
             }
-            Change::Remove { ids, dry_run } => {
+            MembershipChange::Remove { ids, dry_run } => {
                 let known = |id: &u64| config.servers.iter().any(|member| member.id == *id);
                 if let Some(unknown) = ids.iter().find(|id| !known(id)) {
-                    return Err(Failure::usage(format!("no member has the id {unknown}")));
+                    return Err(CommandFailure::usage(format!("no member has the id {unknown}")));
                 }
                 let mut after = config.clone();
                 after.servers.retain(|member| !ids.contains(&member.id));
                 let leaving: Vec<_> = ids.iter().map(u64::to_string).collect();
                 let question = format!("Remove server {} from the ensemble?", leaving.join(", "));
-                let change = Plan { config, after, joining: Vec::new(), leaving };
+                let change = ReconfigPlan { config, after, joining: Vec::new(), leaving };
                 change.apply(app, dry_run, &question).await
             }
         }
@@ -70,19 +70,24 @@ impl Reconfig {
 }
 
 /// A change of the members.
-struct Plan {
+struct ReconfigPlan {
     config: EnsembleConfig,
     after: EnsembleConfig,
     joining: Vec<String>,
     leaving: Vec<String>,
 }
 
-impl Plan {
+impl ReconfigPlan {
     /// Changes the members, unless another client has changed them since they were read.
-    async fn apply(self, app: &App, dry_run: bool, question: &str) -> Result<Answer, Failure> {
+    async fn apply(
+        self,
+        app: &App,
+        dry_run: bool,
+        question: &str,
+    ) -> Result<CommandOutput, CommandFailure> {
         let voters = voters(&self.after);
         if voters == 0 {
-            return Err(Failure::usage("no voting member would remain"));
+            return Err(CommandFailure::usage("no voting member would remain"));
         }
         if voters.is_multiple_of(2) {
             let fewer = voters - 1;
@@ -103,34 +108,35 @@ impl Plan {
 }
 
 /// Returns the failure with the setting or the permission that is missing.
-fn refused(error: Error) -> Failure {
+fn refused(error: Error) -> CommandFailure {
     let hint = match error.code() {
         Some(ErrorCode::ReconfigDisabled) => "set reconfigEnabled=true in zoo.cfg",
         Some(ErrorCode::NoAuth) => "the ACL of /zookeeper/config allows only the super user",
         _ => return error.into(),
     };
-    Failure::from(error).hint(hint)
+    CommandFailure::from(error).hint(hint)
 }
 
 fn voters(config: &EnsembleConfig) -> usize {
     config.servers.iter().filter(|member| !member.observer).count()
 }
 
-fn parse(servers: &[String]) -> Result<EnsembleConfig, Failure> {
+fn parse(servers: &[String]) -> Result<EnsembleConfig, CommandFailure> {
     let parsed = EnsembleConfig::parse(servers.join("\n").as_bytes());
-    let parsed = parsed.map_err(|error| Failure::usage(error.to_string()))?;
+    let parsed = parsed.map_err(|error| CommandFailure::usage(error.to_string()))?;
     if parsed.servers.len() == servers.len() {
         return Ok(parsed);
     }
-    Err(Failure::usage("not a member").hint("server.ID=HOST:QUORUM-PORT:ELECTION-PORT;CLIENT-PORT"))
+    Err(CommandFailure::usage("not a member")
+        .hint("server.ID=HOST:QUORUM-PORT:ELECTION-PORT;CLIENT-PORT"))
 }
 
-fn shown(config: &EnsembleConfig) -> Report {
+fn shown(config: &EnsembleConfig) -> TextReport {
     let lines: Vec<_> = config.servers.iter().map(ToString::to_string).collect();
     let version = config.version.map(node::hex);
     let mut text = lines.join("\n");
     if let Some(version) = &version {
         text.push_str(&format!("\nversion={}", version.trim_start_matches("0x")));
     }
-    Report::new(text, json!({ "servers": lines, "version": version })).names(lines)
+    TextReport::new(text, json!({ "servers": lines, "version": version })).names(lines)
 }

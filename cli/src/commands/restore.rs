@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Report, printable};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, TextReport, printable};
 use crate::path;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::transfer::arguments::{Low, glob};
-use crate::transfer::file::Source;
-use crate::transfer::plan::{Acls, Counts, Ephemerals, OnConflict, Rules};
-use crate::transfer::restore::{Options, Plan, Restore as Restoring};
+use crate::transfer::file::BackupSource;
+use crate::transfer::plan::{Acls, EphemeralsMode, OnExisting, TransferCounts, TransferRules};
+use crate::transfer::restore::{RestoreOptions, RestorePlan, RestoreRun as Restoring};
 use crate::unreadable;
 
 /// The arguments of `zkc restore`.
 #[derive(Debug, Args)]
-pub(crate) struct Restore {
+pub(crate) struct RestoreCommand {
     /// Backup file; `-` is standard input
     file: PathBuf,
     /// Root of the restored nodes [default: the root of the backup]
@@ -33,7 +33,7 @@ pub(crate) struct Restore {
     containers: Option<GlobMatcher>,
     /// Treatment of ephemeral nodes in the file
     #[arg(long, value_enum, value_name = "WAY", default_value = "skip")]
-    ephemerals: Ephemerals,
+    ephemerals: EphemeralsMode,
     /// With `--ephemerals persistent`, also create the nodes of locks, elections, leases, groups
     /// and other recipes. No session will ever remove them: nobody obtains the lock until they
     /// are deleted
@@ -41,7 +41,7 @@ pub(crate) struct Restore {
     persist_contenders: bool,
     /// Treatment of nodes that exist and differ
     #[arg(long, value_enum, value_name = "WAY", default_value = "fail")]
-    on_conflict: OnConflict,
+    on_conflict: OnExisting,
     /// Source of the ACLs
     #[arg(long, value_enum, value_name = "WAY", default_value = "keep")]
     acl: Acls,
@@ -55,13 +55,16 @@ pub(crate) struct Restore {
     dry_run: bool,
 }
 
-impl Restore {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl RestoreCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
-        let source = Source::of(&self.file).await?;
-        let rules =
-            Rules { on_conflict: self.on_conflict, ephemerals: self.ephemerals, acls: self.acl };
-        let options = Options {
+        let source = BackupSource::of(&self.file).await?;
+        let rules = TransferRules {
+            on_conflict: self.on_conflict,
+            ephemerals: self.ephemerals,
+            acls: self.acl,
+        };
+        let options = RestoreOptions {
             file: source.path(),
             root: self.root.as_deref(),
             only: self.only.as_ref(),
@@ -75,7 +78,7 @@ impl Restore {
         if let Some(warning) = restore.warning() {
             app.out().warn(warning);
         }
-        let progress = Progress::start(app.out(), "compare", Some(restore.nodes()));
+        let progress = ProgressLine::start(app.out(), "compare", Some(restore.nodes()));
         let plan = restore.plan(&progress).await?;
         drop(progress);
         if self.dry_run {
@@ -88,33 +91,34 @@ impl Restore {
                 _ => Exit::CONFLICT,
             };
             let text = format!("{}\n{}", plan.counts, way(&plan));
-            let answer = Answer::from(Report::new(text, value(&plan, None))).with_exit(exit);
+            let answer =
+                CommandOutput::from(TextReport::new(text, value(&plan, None))).with_exit(exit);
             return Ok(plan.unreadable.complete(app.out(), answer));
         }
         app.out().say(plan.counts.to_string());
         self.agree(app, &restore.to, &plan).await?;
         let session = zk.status().session_epoch;
-        let progress = Progress::start(app.out(), "restore", Some(plan.counts.nodes()));
+        let progress = ProgressLine::start(app.out(), "restore", Some(plan.counts.nodes()));
         let transactions = restore.apply(&plan, &progress).await?;
         drop(progress);
         app.out().detail(format!("{transactions} transactions"));
-        if self.ephemerals == Ephemerals::Own {
+        if self.ephemerals == EphemeralsMode::Own {
             hold(app, zk, session).await?;
         }
         let text = if plan.counts.is_nothing() { "nothing to do" } else { "restored" };
-        let report = Report::new(text, value(&plan, Some(transactions)));
+        let report = TextReport::new(text, value(&plan, Some(transactions)));
         Ok(plan.unreadable.complete(app.out(), report))
     }
 
     /// Refuses a plan, or asks where it is dangerous.
-    async fn agree(&self, app: &App, root: &str, plan: &Plan) -> Result<(), Failure> {
-        let Counts { conflict, delete, .. } = plan.counts;
+    async fn agree(&self, app: &App, root: &str, plan: &RestorePlan) -> Result<(), CommandFailure> {
+        let TransferCounts { conflict, delete, .. } = plan.counts;
         if conflict > 0 {
             for path in &plan.conflicts {
                 app.out().warn(format!("differs: {}", printable(path)));
             }
             let text = format!("conflict: {conflict} nodes exist and differ; nothing was changed");
-            return Err(Failure::new(Exit::CONFLICT, text).hint("see --on-conflict"));
+            return Err(CommandFailure::new(Exit::CONFLICT, text).hint("see --on-conflict"));
         }
         let contenders = plan.contenders.len();
         if contenders > 0 {
@@ -124,7 +128,7 @@ impl Restore {
                  would ever remove them; nothing was changed"
             );
             let hint = "--ephemerals skip leaves them out; --persist-contenders accepts it";
-            return Err(Failure::usage(text).hint(hint));
+            return Err(CommandFailure::usage(text).hint(hint));
         }
         self.low.check(app, &plan.hazards).await?;
         if delete > 0 {
@@ -137,13 +141,13 @@ impl Restore {
     }
 }
 
-fn warn_of_contenders(app: &App, plan: &Plan) {
+fn warn_of_contenders(app: &App, plan: &RestorePlan) {
     let paths = plan.contenders.iter().map(String::as_str);
     unreadable::name(app.out(), "contender of a recipe: ", paths);
 }
 
 /// Says if the changes are applied together.
-const fn way(plan: &Plan) -> &'static str {
+const fn way(plan: &RestorePlan) -> &'static str {
     if plan.is_atomic() {
         "one transaction: all changes or none"
     } else {
@@ -151,8 +155,8 @@ const fn way(plan: &Plan) -> &'static str {
     }
 }
 
-fn value(plan: &Plan, transactions: Option<u64>) -> Value {
-    let Counts { create, replace, same, keep, delete, skip, conflict, burn } = plan.counts;
+fn value(plan: &RestorePlan, transactions: Option<u64>) -> Value {
+    let TransferCounts { create, replace, same, keep, delete, skip, conflict, burn } = plan.counts;
     json!({
         "create": create,
         "replace": replace,
@@ -171,7 +175,7 @@ fn value(plan: &Plan, transactions: Option<u64>) -> Value {
 }
 
 /// Keeps the session, and so its ephemeral nodes, until Ctrl-C.
-async fn hold(app: &App, zk: &CuratorFramework, session: u64) -> Result<(), Failure> {
+async fn hold(app: &App, zk: &CuratorFramework, session: u64) -> Result<(), CommandFailure> {
     let is_lost = |status: &ConnectionStatus| {
         status.state == ConnectionState::Lost || status.session_epoch != session
     };
@@ -185,7 +189,7 @@ async fn hold(app: &App, zk: &CuratorFramework, session: u64) -> Result<(), Fail
         interrupted = crate::stop::requested() => Ok(interrupted?),
         _ = lost => {
             let text = "the session was lost, and the ephemeral nodes with it";
-            Err(Failure::new(Exit::NO_CONNECTION, text))
+            Err(CommandFailure::new(Exit::NO_CONNECTION, text))
         }
     }
 }

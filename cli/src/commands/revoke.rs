@@ -2,8 +2,8 @@ use clap::Args;
 use zk_curator_recipes::lock::attempt_revoke;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Rows, data, text};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, Rows, data, text};
 use crate::{holders, node, path};
 
 /// The most characters of a label.
@@ -33,7 +33,7 @@ pub(crate) struct Revoke {
 }
 
 impl Revoke {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let mut rows =
             Rows::new(const { &[text("node"), text("token"), text("session"), text("label")] });
@@ -68,6 +68,6 @@ impl Revoke {
                 Exit::NO
             }
         };
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(CommandOutput::from(rows).with_exit(exit))
     }
 }

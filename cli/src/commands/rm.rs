@@ -8,11 +8,11 @@ use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::node::Seen;
-use crate::output::{Answer, Out, Rows, text, time};
-use crate::progress::Progress;
-use crate::unreadable::{self, Unreadable};
+use crate::exit::{CommandFailure, Exit};
+use crate::node::NodeSnapshot;
+use crate::output::{CommandOutput, Out, Rows, text, time};
+use crate::progress::ProgressLine;
+use crate::unreadable::{self, UnreadableNodes};
 use crate::{deletion, path, walk};
 
 /// The deletions that are requested at a time.
@@ -50,7 +50,7 @@ pub(crate) struct Rm {
 
 /// A node to delete.
 #[derive(Debug, Clone)]
-struct Target {
+struct RemovalTarget {
     path: String,
     /// The node that the options selected by its age: this one, or one above it.
     selected: Option<Arc<Selected>>,
@@ -64,7 +64,7 @@ struct Selected {
     czxid: i64,
 }
 
-impl Target {
+impl RemovalTarget {
     fn depth(&self) -> usize {
         self.path.matches('/').count()
     }
@@ -74,15 +74,15 @@ impl Target {
 #[derive(Debug, Default)]
 struct Targets {
     /// Children come before their parents.
-    nodes: Vec<Target>,
+    nodes: Vec<RemovalTarget>,
     /// The nodes whose children are not known.
-    unreadable: Unreadable,
+    unreadable: UnreadableNodes,
     /// The children of which it is not known if the options select them.
-    undecided: Unreadable,
+    undecided: UnreadableNodes,
 }
 
 impl Rm {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         for path in &self.paths {
             path::refuse_system(zk, path)?;
@@ -92,7 +92,7 @@ impl Rm {
             self.select(zk, path, &mut targets).await?;
         }
         let number = targets.nodes.len();
-        let mut kept = Kept { is_single: number <= 1, reasons: Vec::new() };
+        let mut kept = KeptNodes { is_single: number <= 1, reasons: Vec::new() };
         if self.dry_run {
             let rows = self.plan(zk, targets.nodes, &mut kept).await?;
             let answer = kept.complete(app.out(), rows);
@@ -103,30 +103,30 @@ impl Rm {
             app.agree(&format!("delete {number} nodes?")).await?;
         }
         let zk = app.zk_to_change().await?;
-        let progress = Progress::start(app.out(), "delete", u64::try_from(number).ok());
+        let progress = ProgressLine::start(app.out(), "delete", u64::try_from(number).ok());
         let unreadable = &targets.unreadable;
-        let mut deletion = Deletion { zk, rm: &self, unreadable, deleted: 0, kept, progress };
+        let mut deletion = TreeDeletion { zk, rm: &self, unreadable, deleted: 0, kept, progress };
         let outcome = deletion.run(&targets.nodes).await;
-        let Deletion { deleted, kept, progress, .. } = deletion;
+        let TreeDeletion { deleted, kept, progress, .. } = deletion;
         drop(progress);
-        let answer = kept.complete(app.out(), Answer::nothing());
+        let answer = kept.complete(app.out(), CommandOutput::nothing());
         let answer = targets.undecided.complete(app.out(), answer);
         match outcome {
             Ok(()) if kept.reasons.is_empty() => Ok(answer),
             Ok(()) => {
                 let text = format!("deleted {deleted} nodes, not {}", kept.reasons.len());
-                Err(Failure::new(Exit::PARTLY, text))
+                Err(CommandFailure::new(Exit::PARTLY, text))
             }
             Err(failure) if deleted == 0 => Err(self.explained(zk, failure).await),
             Err(failure) => {
                 let text = format!("deleted {deleted} of {number} nodes; then {failure}");
-                Err(Failure::new(Exit::PARTLY, text))
+                Err(CommandFailure::new(Exit::PARTLY, text))
             }
         }
     }
 
     /// Names the missing permission, if that is the failure.
-    async fn explained(&self, zk: &CuratorFramework, failure: Failure) -> Failure {
+    async fn explained(&self, zk: &CuratorFramework, failure: CommandFailure) -> CommandFailure {
         let path = self.paths.first().filter(|_| failure.exit() == Exit::NO_PERMISSION);
         let why = match path {
             Some(path) => deletion::permission(zk, path).await.ok().flatten(),
@@ -143,8 +143,8 @@ impl Rm {
         self.matching.is_some() || self.older_than.is_some() || self.empty
     }
 
-    /// Returns `true` if the nodes below the selected ones are deleted too. Nodes that were selected
-    /// because they have no children may get some.
+    /// Returns `true` if the nodes below the selected ones are deleted too. Nodes that were
+    /// selected because they have no children may get some.
     const fn deletes_below(&self) -> bool {
         self.recursive && !self.empty
     }
@@ -155,11 +155,11 @@ impl Rm {
         zk: &CuratorFramework,
         path: &str,
         targets: &mut Targets,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let roots = if self.selects_children() {
             self.selected(zk, path, &mut targets.undecided).await?
         } else {
-            vec![Target { path: path.to_owned(), selected: None }]
+            vec![RemovalTarget { path: path.to_owned(), selected: None }]
         };
         if !self.deletes_below() {
             targets.nodes.extend(roots);
@@ -171,9 +171,9 @@ impl Rm {
                     targets.unreadable.extend(walk::hidden(&nodes));
                     let paths = nodes.into_iter().rev().map(|node| node.path);
                     let selected = &root.selected;
-                    targets
-                        .nodes
-                        .extend(paths.map(|path| Target { path, selected: selected.clone() }));
+                    targets.nodes.extend(
+                        paths.map(|path| RemovalTarget { path, selected: selected.clone() }),
+                    );
                 }
                 // A selected node was deleted meanwhile.
                 Err(error)
@@ -197,8 +197,8 @@ impl Rm {
         &self,
         zk: &CuratorFramework,
         path: &str,
-        undecided: &mut Unreadable,
-    ) -> Result<Vec<Target>, Failure> {
+        undecided: &mut UnreadableNodes,
+    ) -> Result<Vec<RemovalTarget>, CommandFailure> {
         let matching = self.matching.as_ref().map(Glob::compile_matcher);
         let mut names = zk.children(path).await?;
         names.retain(|name| matching.as_ref().is_none_or(|glob| glob.is_match(name)));
@@ -213,19 +213,19 @@ impl Rm {
         };
         let mut selected = Vec::new();
         for (path, stat) in children.into_iter().zip(stats) {
-            match Seen::of(stat)? {
-                Seen::Present(stat) if is_selected(&stat) => {
+            match NodeSnapshot::of(stat)? {
+                NodeSnapshot::Present(stat) if is_selected(&stat) => {
                     let Stat { version, czxid, .. } = stat;
                     let as_it_is = || Arc::new(Selected { path: path.clone(), version, czxid });
                     let by_age = self.older_than.map(|_| as_it_is());
-                    selected.push(Target { path, selected: by_age });
+                    selected.push(RemovalTarget { path, selected: by_age });
                 }
                 // Its name is all that matters.
-                Seen::Hidden if self.older_than.is_none() && !self.empty => {
-                    selected.push(Target { path, selected: None });
+                NodeSnapshot::Hidden if self.older_than.is_none() && !self.empty => {
+                    selected.push(RemovalTarget { path, selected: None });
                 }
-                Seen::Hidden => undecided.extend([(path, ErrorKind::NoAuth)]),
-                Seen::Present(_) | Seen::Missing => {}
+                NodeSnapshot::Hidden => undecided.extend([(path, ErrorKind::NoAuth)]),
+                NodeSnapshot::Present(_) | NodeSnapshot::Missing => {}
             }
         }
         Ok(selected)
@@ -235,9 +235,9 @@ impl Rm {
     async fn plan(
         &self,
         zk: &CuratorFramework,
-        targets: Vec<Target>,
-        kept: &mut Kept,
-    ) -> Result<Rows, Failure> {
+        targets: Vec<RemovalTarget>,
+        kept: &mut KeptNodes,
+    ) -> Result<Rows, CommandFailure> {
         let mut rows = Rows::new(const { &[text("path")] }).plain();
         // Otherwise the nodes were just listed, and their descendants are deleted before them.
         let mut stats = Vec::new();
@@ -245,12 +245,12 @@ impl Rm {
             stats = fan_out(AT_ONCE, targets.iter().map(|node| zk.exists(&node.path))).await;
         }
         let mut stats = stats.into_iter();
-        for Target { path, .. } in targets {
-            let conflict = |text| Failure::new(Exit::CONFLICT, text);
-            match stats.next().map(Seen::of).transpose()? {
-                Some(Seen::Missing) if self.force || self.selects_children() => {}
-                Some(Seen::Missing) => return Err(Failure::no_node(&path)),
-                Some(Seen::Present(stat))
+        for RemovalTarget { path, .. } in targets {
+            let conflict = |text| CommandFailure::new(Exit::CONFLICT, text);
+            match stats.next().map(NodeSnapshot::of).transpose()? {
+                Some(NodeSnapshot::Missing) if self.force || self.selects_children() => {}
+                Some(NodeSnapshot::Missing) => return Err(CommandFailure::no_node(&path)),
+                Some(NodeSnapshot::Present(stat))
                     if self
                         .version
                         .is_some_and(|wanted| wanted != -1 && wanted != stat.version) =>
@@ -258,10 +258,12 @@ impl Rm {
                     let text = format!("other version: {path} has version {}", stat.version);
                     return Err(conflict(text));
                 }
-                Some(Seen::Present(stat)) if stat.num_children > 0 => {
+                Some(NodeSnapshot::Present(stat)) if stat.num_children > 0 => {
                     kept.add(not_empty(&path, kept.is_single && !self.recursive))?;
                 }
-                Some(Seen::Present(_) | Seen::Hidden) | None => rows.push(vec![path.into()]),
+                Some(NodeSnapshot::Present(_) | NodeSnapshot::Hidden) | None => {
+                    rows.push(vec![path.into()]);
+                }
             }
         }
         Ok(rows)
@@ -270,14 +272,14 @@ impl Rm {
 
 /// The nodes that are not deleted.
 #[derive(Debug)]
-struct Kept {
+struct KeptNodes {
     /// There is only one node to delete: its failure is that of the command.
     is_single: bool,
     reasons: Vec<String>,
 }
 
-impl Kept {
-    fn add(&mut self, why: Failure) -> Result<(), Failure> {
+impl KeptNodes {
+    fn add(&mut self, why: CommandFailure) -> Result<(), CommandFailure> {
         if self.is_single {
             return Err(why);
         }
@@ -286,7 +288,7 @@ impl Kept {
     }
 
     /// Names the nodes on stderr. Returns the answer, which is partial if there are any.
-    fn complete(&self, out: &Out, answer: impl Into<Answer>) -> Answer {
+    fn complete(&self, out: &Out, answer: impl Into<CommandOutput>) -> CommandOutput {
         unreadable::name(out, "kept: ", self.reasons.iter().map(String::as_str));
         let answer = answer.into();
         if self.reasons.is_empty() { answer } else { answer.with_exit(Exit::PARTLY) }
@@ -294,24 +296,24 @@ impl Kept {
 }
 
 /// A deletion that is under way.
-struct Deletion<'a> {
+struct TreeDeletion<'a> {
     zk: &'a CuratorFramework,
     rm: &'a Rm,
     /// The nodes below which others were not selected, because they are not known.
-    unreadable: &'a Unreadable,
+    unreadable: &'a UnreadableNodes,
     deleted: usize,
-    kept: Kept,
-    progress: Progress,
+    kept: KeptNodes,
+    progress: ProgressLine,
 }
 
-impl Deletion<'_> {
-    /// Deletes the nodes, each level after the one below it. Fails with the first failure of a chunk,
-    /// whose other outcomes are noted too.
-    async fn run(&mut self, targets: &[Target]) -> Result<(), Failure> {
+impl TreeDeletion<'_> {
+    /// Deletes the nodes, each level after the one below it. Fails with the first failure of a
+    /// chunk, whose other outcomes are noted too.
+    async fn run(&mut self, targets: &[RemovalTarget]) -> Result<(), CommandFailure> {
         for level in targets.chunk_by(|a, b| a.depth() == b.depth()) {
             for targets in level.chunks(AT_ONCE) {
                 let replaced = self.replaced(targets).await?;
-                let is_replaced = |target: &&Target| {
+                let is_replaced = |target: &&RemovalTarget| {
                     let selected = target.selected.as_ref();
                     selected.is_some_and(|selected| replaced.contains(&*selected.path))
                 };
@@ -335,9 +337,12 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    /// Finds the selected nodes whose paths other nodes have by now: their versions may be the same,
-    /// because versions begin again.
-    async fn replaced(&self, targets: &[Target]) -> Result<BTreeSet<String>, Failure> {
+    /// Finds the selected nodes whose paths other nodes have by now: their versions may be the
+    /// same, because versions begin again.
+    async fn replaced(
+        &self,
+        targets: &[RemovalTarget],
+    ) -> Result<BTreeSet<String>, CommandFailure> {
         let selected = targets.iter().filter_map(|target| target.selected.as_deref());
         let selected: BTreeMap<&str, i64> =
             selected.map(|selected| (&*selected.path, selected.czxid)).collect();
@@ -351,7 +356,7 @@ impl Deletion<'_> {
         Ok(replaced)
     }
 
-    async fn delete(&self, target: &Target) -> Result<(), Error> {
+    async fn delete(&self, target: &RemovalTarget) -> Result<(), Error> {
         match &target.selected {
             // A node below the selected one, which is deleted only if that has not changed.
             Some(selected) if selected.path != target.path => {
@@ -370,7 +375,11 @@ impl Deletion<'_> {
     }
 
     /// Counts a node that was deleted, or notes why it was not.
-    fn note(&mut self, target: &Target, outcome: Result<(), Error>) -> Result<(), Failure> {
+    fn note(
+        &mut self,
+        target: &RemovalTarget,
+        outcome: Result<(), Error>,
+    ) -> Result<(), CommandFailure> {
         let Err(error) = outcome else {
             self.deleted += 1;
             return Ok(());
@@ -390,19 +399,19 @@ impl Deletion<'_> {
                     None => failure,
                 })
             }
-            ErrorKind::NoAuth => {
-                self.kept.add(Failure::new(Exit::NO_PERMISSION, format!("no permission: {path}")))
-            }
+            ErrorKind::NoAuth => self
+                .kept
+                .add(CommandFailure::new(Exit::NO_PERMISSION, format!("no permission: {path}"))),
             _ => Err(error.into()),
         }
     }
 }
 
-fn not_empty(path: &str, with_hint: bool) -> Failure {
-    let failure = Failure::new(Exit::CONFLICT, format!("not empty: {path}"));
+fn not_empty(path: &str, with_hint: bool) -> CommandFailure {
+    let failure = CommandFailure::new(Exit::CONFLICT, format!("not empty: {path}"));
     if with_hint { failure.hint("-r also deletes what is below it") } else { failure }
 }
 
-fn changed(path: &str) -> Failure {
-    Failure::new(Exit::CONFLICT, format!("changed meanwhile: {path}"))
+fn changed(path: &str) -> CommandFailure {
+    CommandFailure::new(Exit::CONFLICT, format!("changed meanwhile: {path}"))
 }

@@ -1,21 +1,23 @@
 use clap::Args;
 
-use super::lock::Lock;
+use super::lock::LockCommand;
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::Answer;
+use crate::exit::CommandFailure;
+use crate::output::CommandOutput;
 
 /// The arguments of `zkc semaphore`: those of `zkc lock`, with `--leases`.
 #[derive(Debug, Args)]
 pub(crate) struct Semaphore {
     #[command(flatten)]
-    lock: Lock,
+    lock: LockCommand,
 }
 
 impl Semaphore {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         if !self.lock.is_lease() {
-            return Err(Failure::usage("how many leases does the semaphore have? pass --leases N"));
+            return Err(CommandFailure::usage(
+                "how many leases does the semaphore have? pass --leases N",
+            ));
         }
         self.lock.run(app).await
     }

@@ -3,8 +3,8 @@ use serde_json::json;
 use zk_curator_testing::{TestCluster, TestServer};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Report};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, TextReport};
 
 /// The arguments of `zkc serve`.
 #[derive(Debug, Args)]
@@ -19,9 +19,10 @@ pub(crate) struct Serve {
 
 impl Serve {
     /// Prints the connect string, and serves until Ctrl-C.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let failed = |error: std::io::Error| {
-            Failure::usage(format!("port {}: {error}", self.port)).hint("--port 0 is a free one")
+            CommandFailure::usage(format!("port {}: {error}", self.port))
+                .hint("--port 0 is a free one")
         };
         app.out().say("a server for tests and development: data are lost when it ends");
         let stop = crate::stop::requested();
@@ -29,7 +30,7 @@ impl Serve {
             let server = TestServer::builder().port(self.port).start().await.map_err(failed)?;
             tell(app, &server.connect_string())?;
             stop.await?;
-            return Ok(Answer::nothing());
+            return Ok(CommandOutput::nothing());
         }
         let ports = (0..self.cluster).map(|member| match self.port {
             0 => 0,
@@ -39,11 +40,11 @@ impl Serve {
         let cluster = cluster.map_err(failed)?;
         tell(app, &cluster.connect_string())?;
         stop.await?;
-        Ok(Answer::nothing())
+        Ok(CommandOutput::nothing())
     }
 }
 
-fn tell(app: &App, servers: &str) -> Result<(), Failure> {
-    let report = Report::new(servers, json!({ "servers": servers }));
+fn tell(app: &App, servers: &str) -> Result<(), CommandFailure> {
+    let report = TextReport::new(servers, json!({ "servers": servers }));
     app.out().print(&report.names([servers.to_owned()]).in_one_line().into())
 }

@@ -2,23 +2,23 @@ use clap::Args;
 
 use crate::app::App;
 use crate::ensemble::flw::Word;
-use crate::ensemble::probe::Options;
+use crate::ensemble::probe::ProbeOptions;
 use crate::ensemble::{self, probe};
-use crate::exit::Failure;
-use crate::output::{Answer, Cell, Column, Rows, number, text};
+use crate::exit::CommandFailure;
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text};
 
 /// The arguments of `zkc servers`.
 #[derive(Debug, Args)]
 pub(crate) struct Servers {
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const COLUMNS: &[Column] =
+const COLUMNS: &[OutputColumn] =
     &[text("server"), number("id"), text("kind"), text("state"), text("peers").wide()];
 
 impl Servers {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let (members, reports) = ensemble::survey(app, &[Word::Srvr], &self.options).await?;
         members.note().iter().for_each(|note| app.out().say(format!("note: {note}")));
         let mut rows = Rows::new(COLUMNS);

@@ -1,23 +1,23 @@
 use clap::{Args, ValueEnum};
 
 use crate::app::App;
-use crate::ensemble::probe::Options;
-use crate::ensemble::sessions::{self, Session};
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+use crate::ensemble::probe::ProbeOptions;
+use crate::ensemble::sessions::{self, EnsembleSession};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
 
 /// The arguments of `zkc sessions`.
 #[derive(Debug, Args)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionsCommand {
     /// Order
     #[arg(long, value_enum, value_name = "KEY", default_value = "id")]
-    sort: Sort,
+    sort: SessionSort,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sort {
+enum SessionSort {
     /// By id
     Id,
     /// By address
@@ -30,7 +30,7 @@ enum Sort {
     Ephemerals,
 }
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[OutputColumn] = &[
     text("session"),
     text("client"),
     text("server"),
@@ -44,17 +44,19 @@ const COLUMNS: &[Column] = &[
     text("expires").wide(),
 ];
 
-impl Sessions {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl SessionsCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let found = sessions::sessions(app, &self.options).await?;
         found.notes.iter().for_each(|note| app.out().say(format!("note: {note}")));
         let mut all: Vec<_> = found.by_id.into_iter().collect();
         match self.sort {
-            Sort::Id => {}
-            Sort::Client => all.sort_by(|(_, a), (_, b)| a.address.cmp(&b.address)),
-            Sort::Server => all.sort_by(|(_, a), (_, b)| a.server.cmp(&b.server)),
-            Sort::Requests => all.sort_by_key(|(_, session)| std::cmp::Reverse(session.requests)),
-            Sort::Ephemerals => {
+            SessionSort::Id => {}
+            SessionSort::Client => all.sort_by(|(_, a), (_, b)| a.address.cmp(&b.address)),
+            SessionSort::Server => all.sort_by(|(_, a), (_, b)| a.server.cmp(&b.server)),
+            SessionSort::Requests => {
+                all.sort_by_key(|(_, session)| std::cmp::Reverse(session.requests));
+            }
+            SessionSort::Ephemerals => {
                 all.sort_by_key(|(_, session)| std::cmp::Reverse(session.ephemerals.len()));
             }
         }
@@ -64,11 +66,11 @@ impl Sessions {
         }
         let told = found.all_connections || found.all_sessions || !all.is_empty();
         let exit = if told { Exit::DONE } else { Exit::NO_PERMISSION };
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(CommandOutput::from(rows).with_exit(exit))
     }
 }
 
-fn row(id: String, session: &Session) -> Vec<Cell> {
+fn row(id: String, session: &EnsembleSession) -> Vec<Cell> {
     let span = |span: std::time::Duration| {
         let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Cell::new(time::duration(span), ms)

@@ -3,11 +3,11 @@ use clap::Args;
 use zk_curator::op::CreateOp;
 use zk_curator::{CuratorFramework, ErrorKind, Stat, Version};
 
-use super::create::Creation;
+use super::create::PlannedCreation;
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::node::Seen;
-use crate::output::{Answer, Report, data};
+use crate::exit::{CommandFailure, Exit};
+use crate::node::NodeSnapshot;
+use crate::output::{CommandOutput, TextReport, data};
 use crate::supervise::LOCK_NODE;
 use crate::{node, path};
 
@@ -41,7 +41,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let data = data::argument(&self.data).await?;
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let version = self.expected_version(zk).await?;
@@ -69,7 +69,7 @@ impl Set {
         let version = stat.map(|stat| stat.version);
         app.out().detail(format!("{}: version {version:?}", self.path));
         let value = stat.map(|stat| node::stat_value(&self.path, &stat));
-        Ok(Report::new("", value.unwrap_or_default()).names([self.path]).into())
+        Ok(TextReport::new("", value.unwrap_or_default()).names([self.path]).into())
     }
 
     /// Returns what would happen. Fails as the change would, except for permissions and quotas.
@@ -79,45 +79,47 @@ impl Set {
         lock: Option<&str>,
         data: Bytes,
         version: Version,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<CommandOutput, CommandFailure> {
         let (path, size) = (&self.path, data.len());
         zk.transaction().uncompressed().set_data_if(path, data.clone(), version).check_size()?;
         if let Some(lock) = lock
-            && let Seen::Missing = Seen::of(zk.exists(lock).await)?
+            && let NodeSnapshot::Missing = NodeSnapshot::of(zk.exists(lock).await)?
         {
             return Err(self.not_held(lock));
         }
-        let change = match Seen::of(zk.exists(path).await)? {
-            Seen::Present(Stat { version: present, .. }) => match version {
+        let change = match NodeSnapshot::of(zk.exists(path).await)? {
+            NodeSnapshot::Present(Stat { version: present, .. }) => match version {
                 Version::Exactly(expected) if expected != present => {
                     let text = format!("other version: {path} has version {present}");
-                    return Err(Failure::new(Exit::CONFLICT, text));
+                    return Err(CommandFailure::new(Exit::CONFLICT, text));
                 }
                 _ => format!("set version {present} to {size} bytes"),
             },
-            Seen::Hidden => format!("set to {size} bytes"),
-            Seen::Missing if self.create => {
-                Creation { path, parents: true }.check(zk, CreateOp::new(path).data(data)).await?;
+            NodeSnapshot::Hidden => format!("set to {size} bytes"),
+            NodeSnapshot::Missing if self.create => {
+                PlannedCreation { path, parents: true }
+                    .check(zk, CreateOp::new(path).data(data))
+                    .await?;
                 format!("create with {size} bytes")
             }
-            Seen::Missing => return Err(Failure::no_node(path)),
+            NodeSnapshot::Missing => return Err(CommandFailure::no_node(path)),
         };
-        Ok(Report::new(format!("{path}: {change}"), change).into())
+        Ok(TextReport::new(format!("{path}: {change}"), change).into())
     }
 
-    fn not_held(&self, lock: &str) -> Failure {
+    fn not_held(&self, lock: &str) -> CommandFailure {
         let text = format!("no longer held: {lock}; {} was not changed", self.path);
-        Failure::new(Exit::CONFLICT, text)
+        CommandFailure::new(Exit::CONFLICT, text)
     }
 
     /// Returns the version to require.
-    async fn expected_version(&self, zk: &CuratorFramework) -> Result<Version, Failure> {
+    async fn expected_version(&self, zk: &CuratorFramework) -> Result<Version, CommandFailure> {
         let Some(expected) = &self.if_data else {
             return Ok(self.version.map_or(Version::Any, Version::from));
         };
         let (current, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
         if current != expected.as_bytes() {
-            return Err(Failure::new(Exit::CONFLICT, format!("other data: {}", self.path)));
+            return Err(CommandFailure::new(Exit::CONFLICT, format!("other data: {}", self.path)));
         }
         Ok(Version::Exactly(stat.version))
     }
@@ -129,14 +131,14 @@ impl Set {
         lock: &str,
         data: Bytes,
         version: Version,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<CommandOutput, CommandFailure> {
         let transaction = zk
             .transaction()
             .uncompressed()
             .check(lock, Version::Any)
             .set_data_if(&self.path, data, version);
         match transaction.commit().await {
-            Ok(_) => Ok(Answer::nothing()),
+            Ok(_) => Ok(CommandOutput::nothing()),
             Err(error) => match error.kind() {
                 ErrorKind::TransactionFailed { index: 0, .. } => Err(self.not_held(lock)),
                 _ => Err(error.into()),
@@ -146,7 +148,7 @@ impl Set {
 }
 
 /// Returns the node of the surrounding lock.
-fn lock_node() -> Result<String, Failure> {
-    let refused = |_| Failure::usage("--fenced works only below `zkc lock` and `zkc elect`");
+fn lock_node() -> Result<String, CommandFailure> {
+    let refused = |_| CommandFailure::usage("--fenced works only below `zkc lock` and `zkc elect`");
     std::env::var(LOCK_NODE).map_err(refused)
 }

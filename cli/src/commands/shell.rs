@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::Answer;
+use crate::exit::{CommandFailure, Exit};
+use crate::output::CommandOutput;
 use crate::shell;
 
 /// The arguments of `zkc shell`.
@@ -13,7 +13,7 @@ use crate::shell;
 /// node. `cd`, `pwd`, `exit` and `!COMMAND` are added, and `| COMMAND` passes the output to a
 /// program.
 #[derive(Debug, Args)]
-pub(crate) struct Shell {
+pub(crate) struct ShellCommand {
     /// Run the lines of this file instead of those of the terminal; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -22,12 +22,12 @@ pub(crate) struct Shell {
     keep_going: bool,
 }
 
-impl Shell {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl ShellCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let exit = match self.file {
             Some(file) => shell::run_script(app, &file, self.keep_going).await?,
             None => shell::run_terminal(app).await?,
         };
-        Ok(if exit == Exit::DONE { Answer::nothing() } else { exit.into() })
+        Ok(if exit == Exit::DONE { CommandOutput::nothing() } else { exit.into() })
     }
 }

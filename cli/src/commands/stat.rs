@@ -1,8 +1,8 @@
 use clap::Args;
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Report};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, TextReport};
 use crate::{node, path};
 
 /// The arguments of `zkc stat`.
@@ -14,13 +14,13 @@ pub(crate) struct StatCommand {
 }
 
 impl StatCommand {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let Some(stat) = zk.exists(&self.path).await? else {
-            return Err(Failure::no_node(&self.path));
+            return Err(CommandFailure::no_node(&self.path));
         };
         let (text, value) =
             (node::stat_text(&self.path, &stat), node::stat_value(&self.path, &stat));
-        Ok(Report::new(text, value).names([self.path]).into())
+        Ok(TextReport::new(text, value).names([self.path]).into())
     }
 }

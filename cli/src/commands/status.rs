@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::ensemble::flw::Word;
-use crate::ensemble::probe::{Options, Report as Told};
+use crate::ensemble::probe::{ProbeOptions, ProbeReport as Told};
 use crate::ensemble::{self, health};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::node;
-use crate::output::{Answer, Cell, Column, Report, Rows, number, text, time};
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, TextReport, number, text, time};
 
 /// The arguments of `zkc status`.
 #[derive(Debug, Args)]
@@ -19,10 +19,10 @@ pub(crate) struct Status {
     #[arg(long)]
     prometheus: bool,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[OutputColumn] = &[
     text("server"),
     text("role"),
     text("version"),
@@ -41,15 +41,15 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Status {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let words = [Word::Srvr, Word::Mntr];
         let (members, reports) = ensemble::survey(app, &words, &self.options).await?;
         let mut problems = health::problems(&reports, members.voters());
         let exit = if problems.is_empty() { Exit::DONE } else { Exit::NO };
         if self.prometheus {
             let text = prometheus(&reports, problems.is_empty());
-            let report = Report::new("", Value::Null).raw(Bytes::from(text)).only_raw();
-            return Ok(Answer::from(report).with_exit(exit));
+            let report = TextReport::new("", Value::Null).raw(Bytes::from(text)).only_raw();
+            return Ok(CommandOutput::from(report).with_exit(exit));
         }
         let mut rows = Rows::new(COLUMNS);
         for report in &reports {
@@ -62,7 +62,7 @@ impl Status {
             refused.flat_map(|report| ensemble::sessions::notes(std::slice::from_ref(report)));
         notes.for_each(|note| app.out().say(format!("note: {note}")));
         problems.drain(..).for_each(|problem| app.out().say(format!("degraded: {problem}")));
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(CommandOutput::from(rows).with_exit(exit))
     }
 }
 

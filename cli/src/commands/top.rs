@@ -6,11 +6,11 @@ use zk_curator_client::internal::sleep;
 
 use crate::app::App;
 use crate::ensemble::flw::Word;
-use crate::ensemble::probe::{Options, Report};
+use crate::ensemble::probe::{ProbeOptions, ProbeReport};
 use crate::ensemble::rates::Before;
 use crate::ensemble::{health, members};
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Cell, Column, Rows, number, text, time};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
 use crate::tui;
 
 /// The shortest interval. The servers are asked more often by nobody.
@@ -29,10 +29,10 @@ pub(crate) struct Top {
     #[arg(long, conflicts_with = "once")]
     write: bool,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[OutputColumn] = &[
     text("server"),
     text("role"),
     text("version"),
@@ -49,17 +49,17 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Top {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let interval = self.interval.max(SHORTEST);
         // A connect string that is not valid fails here, not on the screen.
         members::connect_string(app)?;
         if !self.once {
             if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-                return Err(Failure::usage("not a terminal").hint("pass --once"));
+                return Err(CommandFailure::usage("not a terminal").hint("pass --once"));
             }
             let app = if self.write { app.clone() } else { app.read_only() };
             tui::run(&app, &self.options, interval).await?;
-            return Ok(Answer::nothing());
+            return Ok(CommandOutput::nothing());
         }
         let found = members::find(app, &self.options).await?;
         let words = [Word::Srvr, Word::Mntr];
@@ -74,11 +74,11 @@ impl Top {
         }
         let unreachable = second.reports.iter().all(|report| report.srvr.is_err());
         let exit = if unreachable { Exit::NO_CONNECTION } else { Exit::DONE };
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(CommandOutput::from(rows).with_exit(exit))
     }
 }
 
-fn row(reports: &[Report], report: &Report, before: &Before) -> Vec<Cell> {
+fn row(reports: &[ProbeReport], report: &ProbeReport, before: &Before) -> Vec<Cell> {
     let srvr = report.srvr.as_ref().ok();
     let decimal = |number: f64| Cell::new(format!("{number:.1}"), number);
     let latency = srvr.and_then(|srvr| srvr.latency);

@@ -2,10 +2,10 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Report, printable, time};
-use crate::unreadable::Why;
-use crate::walk::{self, Listed};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, TextReport, printable, time};
+use crate::unreadable::UnreadableReason;
+use crate::walk::{self, ListedNode};
 use crate::{node, path};
 
 /// Above this many nodes, `tree` asks before it reads them.
@@ -13,7 +13,7 @@ const MANY: u32 = 100_000;
 
 /// The arguments of `zkc tree`.
 #[derive(Debug, Args)]
-pub(crate) struct Tree {
+pub(crate) struct TreeCommand {
     /// Root of the subtree
     #[arg(value_parser = path::parse, default_value = "/")]
     path: String,
@@ -25,8 +25,8 @@ pub(crate) struct Tree {
     sizes: bool,
 }
 
-impl Tree {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl TreeCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         if self.depth.is_none() {
             ask(app, &self.path).await?;
@@ -42,18 +42,18 @@ impl Tree {
             });
             unreadable.extend(unread.await?);
         }
-        let drawing = Drawing::new(&nodes, sizes);
+        let drawing = TreeDrawing::new(&nodes, sizes);
         let mut text = String::new();
         drawing.draw(0, "", &mut text);
         text.push_str(&format!("\n{} nodes", nodes.len()));
-        let report =
-            Report::new(text, drawing.value(0)).names(nodes.iter().map(|node| node.path.clone()));
+        let report = TextReport::new(text, drawing.value(0))
+            .names(nodes.iter().map(|node| node.path.clone()));
         Ok(unreadable.complete(app.out(), report))
     }
 }
 
 /// Asks before very many nodes are read.
-pub(super) async fn ask(app: &App, path: &str) -> Result<(), Failure> {
+pub(super) async fn ask(app: &App, path: &str) -> Result<(), CommandFailure> {
     // Servers before 3.6 cannot count.
     let Ok(count) = app.zk().await?.get_all_children_number(path).await else { return Ok(()) };
     if count > MANY {
@@ -64,17 +64,17 @@ pub(super) async fn ask(app: &App, path: &str) -> Result<(), Failure> {
 }
 
 /// A subtree, with the places of the children of each node.
-struct Drawing<'a> {
-    nodes: &'a [Listed],
+struct TreeDrawing<'a> {
+    nodes: &'a [ListedNode],
     children: Vec<Vec<usize>>,
     sizes: std::collections::HashMap<String, usize>,
 }
 
-impl<'a> Drawing<'a> {
-    fn new(nodes: &'a [Listed], sizes: std::collections::HashMap<String, usize>) -> Self {
+impl<'a> TreeDrawing<'a> {
+    fn new(nodes: &'a [ListedNode], sizes: std::collections::HashMap<String, usize>) -> Self {
         let places: std::collections::HashMap<_, _> =
             nodes.iter().enumerate().map(|(place, node)| (node.path.as_str(), place)).collect();
-        let of = |node: &Listed| {
+        let of = |node: &ListedNode| {
             let mut paths: Vec<_> =
                 node.children.iter().map(|name| path::join(&node.path, name)).collect();
             paths.sort_by(|a, b| node::compare(a, b));
@@ -91,7 +91,7 @@ impl<'a> Drawing<'a> {
             text.push_str(&format!("  {}", time::size(*size as u64)));
         }
         if let Some(kind) = node.hidden {
-            text.push_str(&format!("  ({})", Why::from(kind)));
+            text.push_str(&format!("  ({})", UnreadableReason::from(kind)));
         }
         let hidden = node.children.len() - self.children[place].len();
         if hidden > 0 {

@@ -3,8 +3,8 @@ use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use zk_curator::{CreateMode, ErrorKind, OpResult, Version};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Column, Rows, data, number, text};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, OutputColumn, Rows, data, number, text};
 use crate::{acls, path};
 use crate::{stdin, words};
 
@@ -24,10 +24,10 @@ pub(crate) struct Txn {
     dry_run: bool,
 }
 
-const COLUMNS: &[Column] = &[text("operation"), text("path"), number("version")];
+const COLUMNS: &[OutputColumn] = &[text("operation"), text("path"), number("version")];
 
 impl Txn {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let text = self.text().await?;
         let mut lines = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -35,12 +35,13 @@ impl Txn {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let invalid = |why: Failure| Failure::usage(format!("line {}: {why}", index + 1));
-            let words = words::split(line).map_err(Failure::usage).map_err(invalid)?;
+            let invalid =
+                |why: CommandFailure| CommandFailure::usage(format!("line {}: {why}", index + 1));
+            let words = words::split(line).map_err(CommandFailure::usage).map_err(invalid)?;
             lines.push((index + 1, operation(&words).map_err(invalid)?));
         }
         if lines.is_empty() {
-            return Err(Failure::usage("no operations"));
+            return Err(CommandFailure::usage("no operations"));
         }
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let mut transaction = zk.transaction().uncompressed();
@@ -49,7 +50,7 @@ impl Txn {
         }
         transaction.check_size()?;
         if self.dry_run {
-            return Ok(Answer::nothing());
+            return Ok(CommandOutput::nothing());
         }
         let results = transaction.commit().await.map_err(|error| failed(error, &lines))?;
         let mut rows = Rows::new(COLUMNS);
@@ -64,13 +65,13 @@ impl Txn {
         Ok(rows.into())
     }
 
-    async fn text(&self) -> Result<String, Failure> {
+    async fn text(&self) -> Result<String, CommandFailure> {
         if self.file == "-" {
             let text = String::from_utf8(stdin::all().await?);
-            return text.map_err(|_| Failure::usage("the operations are not UTF-8"));
+            return text.map_err(|_| CommandFailure::usage("the operations are not UTF-8"));
         }
         std::fs::read_to_string(&self.file)
-            .map_err(|error| Failure::usage(format!("{}: {error}", self.file)))
+            .map_err(|error| CommandFailure::usage(format!("{}: {error}", self.file)))
     }
 }
 
@@ -81,38 +82,40 @@ struct Named {
     path: String,
 }
 
-fn failed(error: zk_curator::Error, lines: &[(usize, (Named, TransactionOp))]) -> Failure {
+fn failed(error: zk_curator::Error, lines: &[(usize, (Named, TransactionOp))]) -> CommandFailure {
     let ErrorKind::TransactionFailed { index, .. } = error.kind() else { return error.into() };
     let Some((line, (named, _))) = lines.get(index) else { return error.into() };
     let why = error.code().map(|code| code.to_string()).unwrap_or_default();
-    let exit = Failure::from(error).exit();
+    let exit = CommandFailure::from(error).exit();
     let text = format!("line {line}: {} {}: {why}", named.verb, named.path);
-    Failure::new(exit, text).hint("nothing was applied")
+    CommandFailure::new(exit, text).hint("nothing was applied")
 }
 
-fn operation(words: &[String]) -> Result<(Named, TransactionOp), Failure> {
+fn operation(words: &[String]) -> Result<(Named, TransactionOp), CommandFailure> {
     let mut words = words.iter().map(String::as_str);
     let verb = words.next().unwrap_or_default();
     if verb == "create" {
         return create(words);
     }
     let path = words.next().map(path::normal);
-    let path = path.ok_or_else(|| Failure::usage(format!("{verb}: no path")))?;
+    let path = path.ok_or_else(|| CommandFailure::usage(format!("{verb}: no path")))?;
     let (verb, op): (_, TransactionOp) = match verb {
         "check" => ("check", CheckOp::new(&path).version(version(words.next())?).into()),
         "rm" | "delete" => ("rm", DeleteOp::new(&path).version(version(words.next())?).into()),
         "set" => {
-            let value = words.next().ok_or_else(|| Failure::usage("set: no data"))?;
+            let value = words.next().ok_or_else(|| CommandFailure::usage("set: no data"))?;
             let op = SetDataOp::new(&path, argument(value)?);
             ("set", op.version(version(words.next())?).into())
         }
-        other => return Err(Failure::usage(format!("not an operation: {other}"))),
+        other => return Err(CommandFailure::usage(format!("not an operation: {other}"))),
     };
     no_more(words)?;
     Ok((Named { verb, path }, op))
 }
 
-fn create<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(Named, TransactionOp), Failure> {
+fn create<'a>(
+    mut words: impl Iterator<Item = &'a str>,
+) -> Result<(Named, TransactionOp), CommandFailure> {
     let (mut ephemeral, mut sequential, mut container) = (false, false, false);
     let mut acl = None;
     let path = loop {
@@ -121,11 +124,11 @@ fn create<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(Named, Transa
             Some("-S") => sequential = true,
             Some("-c") => container = true,
             Some("--acl") => {
-                let list = words.next().ok_or_else(|| Failure::usage("--acl: no list"))?;
+                let list = words.next().ok_or_else(|| CommandFailure::usage("--acl: no list"))?;
                 acl = Some(acls::parse(list)?);
             }
             Some(path) => break path::normal(path),
-            None => return Err(Failure::usage("create: no path")),
+            None => return Err(CommandFailure::usage("create: no path")),
         }
     };
     let mode = match (ephemeral, sequential, container) {
@@ -134,7 +137,7 @@ fn create<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(Named, Transa
         (true, false, false) => CreateMode::Ephemeral,
         (true, true, false) => CreateMode::EphemeralSequential,
         (false, false, true) => CreateMode::Container,
-        _ => return Err(Failure::usage("create: -c excludes -e and -S")),
+        _ => return Err(CommandFailure::usage("create: -c excludes -e and -S")),
     };
     let data = words.next().map(argument).transpose()?.unwrap_or_default();
     no_more(words)?;
@@ -146,19 +149,20 @@ fn create<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(Named, Transa
 }
 
 /// Returns data. Standard input has the operations, so `-` is a text.
-fn argument(word: &str) -> Result<bytes::Bytes, Failure> {
+fn argument(word: &str) -> Result<bytes::Bytes, CommandFailure> {
     data::text_or_file(word)
 }
 
-fn version(word: Option<&str>) -> Result<Version, Failure> {
+fn version(word: Option<&str>) -> Result<Version, CommandFailure> {
     let Some(word) = word else { return Ok(Version::Any) };
-    let number: i32 = word.parse().map_err(|_| Failure::usage(format!("not a version: {word}")))?;
+    let number: i32 =
+        word.parse().map_err(|_| CommandFailure::usage(format!("not a version: {word}")))?;
     Ok(number.into())
 }
 
-fn no_more<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+fn no_more<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<(), CommandFailure> {
     match words.next() {
-        Some(word) => Err(Failure::usage(format!("too many words: {word}"))),
+        Some(word) => Err(CommandFailure::usage(format!("too many words: {word}"))),
         None => Ok(()),
     }
 }

@@ -5,18 +5,18 @@ use regex::bytes::Regex;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
-use crate::output::Answer;
+use crate::exit::{CommandFailure, Exit};
+use crate::output::CommandOutput;
 use crate::path;
 
 /// The arguments of `zkc wait`.
 #[derive(Debug, Args)]
-pub(crate) struct Wait {
+pub(crate) struct WaitCommand {
     /// Node
     #[arg(value_parser = path::parse)]
     path: String,
     #[command(flatten)]
-    state: State,
+    state: AwaitedState,
     /// Give up when this time has passed since the connection, with exit code 1; 3 if there is no
     /// connection then [default: never]
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -25,7 +25,7 @@ pub(crate) struct Wait {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct State {
+struct AwaitedState {
     /// Until the node exists
     #[arg(long)]
     exists: bool,
@@ -82,26 +82,26 @@ impl Count {
     }
 }
 
-impl Wait {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl WaitCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         // Without a connection, the answer is not known.
         let zk = app.zk().await?;
         let limit = self.limit.unwrap_or(Duration::MAX);
         match tokio::time::timeout(limit, self.until(zk)).await {
-            Ok(outcome) => outcome.map(|()| Answer::nothing()),
+            Ok(outcome) => outcome.map(|()| CommandOutput::nothing()),
             // The answer of a server, also if there was no time for one.
             Err(_) if zk.state().is_connected() => {
                 Ok(if self.holds(zk).await? { Exit::DONE } else { Exit::NO }.into())
             }
             Err(_) => {
                 let text = format!("no connection: {} at the end of the time", app.servers());
-                Err(Failure::new(Exit::NO_CONNECTION, text))
+                Err(CommandFailure::new(Exit::NO_CONNECTION, text))
             }
         }
     }
 
     /// Reads the state once.
-    async fn holds(&self, zk: &CuratorFramework) -> Result<bool, Failure> {
+    async fn holds(&self, zk: &CuratorFramework) -> Result<bool, CommandFailure> {
         let read = async {
             Ok(if let Some(pattern) = &self.state.data {
                 pattern.is_match(&zk.get_data(&self.path).await?)
@@ -117,7 +117,7 @@ impl Wait {
         }
     }
 
-    async fn until(&self, zk: &CuratorFramework) -> Result<(), Failure> {
+    async fn until(&self, zk: &CuratorFramework) -> Result<(), CommandFailure> {
         if self.state.exists {
             zk.wait_exists(&self.path).await?;
         } else if self.state.gone {

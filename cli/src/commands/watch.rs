@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use zk_curator_recipes::cache::{CacheEvent, CacheEvents, CachedNode, CuratorCache};
 
 use crate::app::App;
-use crate::exit::Failure;
-use crate::output::{Answer, Report, data, time};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, TextReport, data, time};
 use crate::program::{self, Program};
-use crate::unreadable::Unreadable;
+use crate::unreadable::UnreadableNodes;
 use crate::{node, path};
 
 /// The most characters of the data in a line.
@@ -17,7 +17,7 @@ const SHOWN: usize = 120;
 
 /// The arguments of `zkc watch`.
 #[derive(Debug, Args)]
-pub(crate) struct Watch {
+pub(crate) struct WatchCommand {
     /// Node
     #[arg(value_parser = path::parse)]
     path: String,
@@ -38,10 +38,10 @@ pub(crate) struct Watch {
     exec: Option<String>,
 }
 
-impl Watch {
+impl WatchCommand {
     /// Prints changes until Ctrl-C. After a reconnect, prints the period in which several changes
     /// of a node may have been merged into one.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let builder = if self.recursive {
             CuratorCache::tree(zk, &self.path)
@@ -49,21 +49,21 @@ impl Watch {
             CuratorCache::node(zk, &self.path)
         };
         let cache = builder.start();
-        let events = if self.initial { cache.events() } else { cache.changes() };
+        let events = if self.initial { cache.events() } else { cache.events_from_now() };
         cache.loaded().await?;
-        let unreadable: Unreadable = cache.unreadable().into_iter().collect();
-        let answer = unreadable.complete(app.out(), Answer::nothing());
+        let unreadable: UnreadableNodes = cache.unreadable().into_iter().collect();
+        let answer = unreadable.complete(app.out(), CommandOutput::nothing());
         let stop = crate::stop::requested();
         app.out().say(format!("watching {} until Ctrl-C", self.path));
         let outcome = tokio::select! {
             outcome = self.follow(app, events) => outcome,
-            interrupted = stop => interrupted.map_err(Failure::from),
+            interrupted = stop => interrupted.map_err(CommandFailure::from),
         };
         cache.close().await;
         outcome.map(|()| answer)
     }
 
-    async fn follow(&self, app: &App, mut events: CacheEvents) -> Result<(), Failure> {
+    async fn follow(&self, app: &App, mut events: CacheEvents) -> Result<(), CommandFailure> {
         let mut left = self.count.unwrap_or(u64::MAX);
         // The time at which the present gap began, and the number of changes found since then.
         let mut gap: Option<(i64, usize)> = None;
@@ -93,19 +93,19 @@ impl Watch {
         Ok(())
     }
 
-    async fn tell(&self, app: &App, change: &Change) -> Result<(), Failure> {
+    async fn tell(&self, app: &App, change: &ObservedChange) -> Result<(), CommandFailure> {
         let value = change.value();
         match &self.exec {
             Some(program) => execute(program, &value).await,
             None => {
                 let text = change.text(self.data);
-                app.out().print(&Report::new(text, value).in_one_line().into())
+                app.out().print(&TextReport::new(text, value).in_one_line().into())
             }
         }
     }
 }
 
-fn gap_report(since: i64, until: i64, changes: usize) -> Answer {
+fn gap_report(since: i64, until: i64, changes: usize) -> CommandOutput {
     let clock = |ms| {
         let time = time::rfc3339(ms).unwrap_or_default();
         time.get(11..19).unwrap_or_default().to_owned()
@@ -114,24 +114,24 @@ fn gap_report(since: i64, until: i64, changes: usize) -> Answer {
     let value = json!({ "gap": {
         "from": time::rfc3339(since), "to": time::rfc3339(until), "changes": changes,
     }});
-    Report::new(text, value).in_one_line().into()
+    TextReport::new(text, value).in_one_line().into()
 }
 
 /// A change of a node.
-struct Change {
+struct ObservedChange {
     kind: &'static str,
     /// The present state, or the last one of a deleted node.
     node: Arc<CachedNode>,
     old: Option<Arc<CachedNode>>,
 }
 
-fn changes(event: &CacheEvent) -> Vec<Change> {
+fn changes(event: &CacheEvent) -> Vec<ObservedChange> {
     let one = |kind, node: &Arc<CachedNode>, old: Option<&Arc<CachedNode>>| {
-        vec![Change { kind, node: Arc::clone(node), old: old.cloned() }]
+        vec![ObservedChange { kind, node: Arc::clone(node), old: old.cloned() }]
     };
     match event {
         CacheEvent::Loaded(snapshot) => {
-            let exists = |node: &Arc<CachedNode>| Change {
+            let exists = |node: &Arc<CachedNode>| ObservedChange {
                 kind: "exists",
                 node: Arc::clone(node),
                 old: None,
@@ -147,7 +147,7 @@ fn changes(event: &CacheEvent) -> Vec<Change> {
     }
 }
 
-impl Change {
+impl ObservedChange {
     fn text(&self, with_data: bool) -> String {
         let stat = &self.node.stat;
         let mut text = format!("{:<10} {}  version {}", self.kind, self.node.path, stat.version);
@@ -175,12 +175,12 @@ impl Change {
 }
 
 /// Runs a program with a change on its standard input, and waits for its end.
-async fn execute(program: &str, change: &Value) -> Result<(), Failure> {
+async fn execute(program: &str, change: &Value) -> Result<(), CommandFailure> {
     let command = [program.into()];
     let input = Some(format!("{change}\n").into_bytes());
     match (Program { command: &command, environment: &[], input }).run(pending()).await {
         Ok(0) => Ok(()),
-        Ok(code) => Err(Failure::usage(format!("{program}: {}", program::explain(code)))),
-        Err(error) => Err(Failure::usage(format!("{program}: {error}"))),
+        Ok(code) => Err(CommandFailure::usage(format!("{program}: {}", program::explain(code)))),
+        Err(error) => Err(CommandFailure::usage(format!("{program}: {error}"))),
     }
 }

@@ -5,14 +5,14 @@ use clap::Args;
 
 use crate::app::App;
 use crate::ensemble::flw::{Lists, Word};
-use crate::ensemble::probe::{Asked, Options, Report, Server};
+use crate::ensemble::probe::{ProbeAnswer, ProbeOptions, ProbeReport, Server};
 use crate::ensemble::{self, sessions};
-use crate::exit::{Exit, Failure};
-use crate::output::{Answer, Column, Rows, number, text};
+use crate::exit::{CommandFailure, Exit};
+use crate::output::{CommandOutput, OutputColumn, Rows, number, text};
 
 /// The arguments of `zkc watches`.
 #[derive(Debug, Args)]
-pub(crate) struct Watches {
+pub(crate) struct WatchesCommand {
     /// List the watched paths. Servers with many watches are slow to answer
     #[arg(long, conflicts_with = "by_session")]
     by_path: bool,
@@ -23,16 +23,16 @@ pub(crate) struct Watches {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-const SUMMARY: &[Column] =
+const SUMMARY: &[OutputColumn] =
     &[text("server"), number("connections"), number("paths"), number("watches")];
-const BY_PATH: &[Column] = &[text("path"), number("watches"), text("servers").wide()];
-const BY_SESSION: &[Column] = &[text("session"), number("watches"), text("servers").wide()];
+const BY_PATH: &[OutputColumn] = &[text("path"), number("watches"), text("servers").wide()];
+const BY_SESSION: &[OutputColumn] = &[text("session"), number("watches"), text("servers").wide()];
 
-impl Watches {
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+impl WatchesCommand {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let word = match (self.by_path, self.by_session) {
             (true, _) => Word::Wchp,
             (_, true) => Word::Wchc,
@@ -46,15 +46,15 @@ impl Watches {
             _ => summary(&reports),
         };
         let exit = if told { Exit::DONE } else { Exit::NO_PERMISSION };
-        Ok(Answer::from(rows).with_exit(exit))
+        Ok(CommandOutput::from(rows).with_exit(exit))
     }
 
     /// Adds the watches of all servers: by path, or by session.
     fn listed(
         &self,
-        columns: &'static [Column],
-        reports: &[Report],
-        lists: fn(&Report) -> &Asked<Lists>,
+        columns: &'static [OutputColumn],
+        reports: &[ProbeReport],
+        lists: fn(&ProbeReport) -> &ProbeAnswer<Lists>,
     ) -> (Rows, bool) {
         let mut told = false;
         let mut found: BTreeMap<&str, (usize, Vec<&Server>)> = BTreeMap::new();
@@ -79,7 +79,7 @@ impl Watches {
     }
 }
 
-fn summary(reports: &[Report]) -> (Rows, bool) {
+fn summary(reports: &[ProbeReport]) -> (Rows, bool) {
     let mut rows = Rows::new(SUMMARY);
     for report in reports {
         let told = report.wchs.as_ref().ok();

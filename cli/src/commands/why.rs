@@ -3,11 +3,11 @@ use serde_json::json;
 use zk_curator_recipes::inspect::{self, Contender, Finding, RecipeKind};
 
 use crate::app::App;
-use crate::ensemble::probe::Options;
-use crate::exit::Failure;
+use crate::ensemble::probe::ProbeOptions;
+use crate::exit::CommandFailure;
 use crate::holders::{LOCKS, LOCKS_AND_ELECTIONS, deaf};
-use crate::output::{Answer, Report, printable, time};
-use crate::who::{self, Facts};
+use crate::output::{CommandOutput, TextReport, printable, time};
+use crate::who::{self, SessionFacts};
 use crate::{deletion, node, path};
 
 /// The most waiters that are shown without --all.
@@ -21,7 +21,7 @@ const NAMED: usize = 3;
 
 /// The arguments of `zkc why`.
 #[derive(Debug, Args)]
-pub(crate) struct Why {
+pub(crate) struct WhyCommand {
     /// Node of a lock, a leader election, a queue, a barrier or another recipe, or a node below it
     #[arg(value_parser = path::parse)]
     path: String,
@@ -33,15 +33,17 @@ pub(crate) struct Why {
     #[arg(long)]
     watches: bool,
     #[command(flatten)]
-    options: Options,
+    options: ProbeOptions,
 }
 
-impl Why {
+impl WhyCommand {
     /// Prints who holds a recipe and who waits, with their clients, and why nothing moves.
-    pub(crate) async fn run(self, app: &App) -> Result<Answer, Failure> {
+    pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
-        let (finding, facts) =
-            tokio::join!(inspect::inspect(zk, &self.path), Facts::gather(app, &self.options));
+        let (finding, facts) = tokio::join!(
+            inspect::inspect(zk, &self.path),
+            SessionFacts::gather(app, &self.options)
+        );
         let (finding, mut facts) = (finding?, facts?);
         if self.watches {
             facts.add_watches(app, &self.options).await?;
@@ -88,11 +90,11 @@ impl Why {
             "notes": notes,
         });
         let names = finding.holders.iter().map(|holder| holder.path.clone());
-        Ok(Report::new(lines.join("\n"), value).names(names).into())
+        Ok(TextReport::new(lines.join("\n"), value).names(names).into())
     }
 }
 
-fn waiting_lines(finding: &Finding, facts: &Facts, all: bool, now: i64) -> Vec<String> {
+fn waiting_lines(finding: &Finding, facts: &SessionFacts, all: bool, now: i64) -> Vec<String> {
     let mut lines = Vec::new();
     let shown = if all { usize::MAX } else { SHOWN };
     for (place, waiter) in finding.waiting.iter().take(shown).enumerate() {
@@ -128,11 +130,11 @@ fn titled(title: &str, lines: &[String]) -> Vec<String> {
 }
 
 /// Returns the commands that may help.
-fn next(finding: &Finding, facts: &Facts, all: bool) -> Vec<String> {
+fn next(finding: &Finding, facts: &SessionFacts, all: bool) -> Vec<String> {
     let mut next: Vec<_> =
         who::persistent(finding).take(NAMED).flat_map(|one| remove(finding, one)).collect();
     let is_lock = LOCKS.contains(&finding.kind);
-    // The next client has to wait for all readers, but only for one lease of a semaphore.
+    // The next client has to wait for all readers, but only for one permit of a semaphore.
     let most = match finding.kind {
         RecipeKind::ReadWriteLock if all => usize::MAX,
         RecipeKind::ReadWriteLock => NAMED,

@@ -9,7 +9,9 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::flw::Word;
-use super::flw::{Conf, Connection, Dump, DumpedSession, Lists, Mntr, Mode, Srvr, WatchSummary};
+use super::flw::{
+    ClientConnection, Conf, Dump, DumpedSession, Lists, Mntr, ServerMode, Srvr, WatchSummary,
+};
 
 /// The port of admin servers by default.
 const PORT: u16 = 8080;
@@ -80,7 +82,7 @@ impl Admin {
 
 /// The settings of a server that only its admin server tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct ServerSettings {
     /// The property `jute.maxbuffer`, if it is set.
     pub(crate) max_packet: Option<u64>,
     /// The hours between two deletions of old files; zero for none. `None` if it is not known.
@@ -125,7 +127,7 @@ pub(crate) fn srvr(value: &Value) -> Option<Srvr> {
         connections: count("num_alive_client_connections"),
         outstanding: count("outstanding_requests"),
         zxid: stats.get("last_processed_zxid").and_then(Value::as_i64),
-        mode: text(stats.get("server_state")).as_deref().map(Mode::parse),
+        mode: text(stats.get("server_state")).as_deref().map(ServerMode::parse),
         nodes: value.get("node_count").and_then(Value::as_u64),
     })
 }
@@ -144,7 +146,7 @@ pub(crate) fn conf(value: &Value) -> Option<Conf> {
 pub(crate) const SETTINGS: [&str; 2] = ["system_properties", "initial_configuration"];
 
 /// Returns the settings that no word tells, of the responses to [`SETTINGS`].
-pub(crate) fn own_settings([properties, configuration]: [Option<&Value>; 2]) -> Settings {
+pub(crate) fn own_settings([properties, configuration]: [Option<&Value>; 2]) -> ServerSettings {
     let packet = properties.and_then(|properties| properties.get("jute.maxbuffer"));
     let file = configuration.and_then(|answer| answer.get("initial_configuration"));
     let file = file.and_then(Value::as_str).map(|file| {
@@ -152,7 +154,7 @@ pub(crate) fn own_settings([properties, configuration]: [Option<&Value>; 2]) -> 
         let settings = lines.filter_map(|line| line.split_once('='));
         settings.map(|(name, value)| (name.trim(), value.trim())).collect::<BTreeMap<_, _>>()
     });
-    Settings {
+    ServerSettings {
         max_packet: packet.and_then(Value::as_str).and_then(number),
         // Without the setting, the server deletes nothing.
         purge_hours: file.and_then(|file| match file.get("autopurge.purgeInterval") {
@@ -196,19 +198,19 @@ fn camel(name: &str) -> String {
     camel
 }
 
-pub(crate) fn connections(value: &Value) -> Option<Vec<Connection>> {
+pub(crate) fn connections(value: &Value) -> Option<Vec<ClientConnection>> {
     let lists = ["connections", "secure_connections"].map(|name| value.get(name));
     let all = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
     value.get("connections")?;
     Some(all.map(connection).collect())
 }
 
-fn connection(value: &Value) -> Connection {
+fn connection(value: &Value) -> ClientConnection {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     let signed = |name: &str| value.get(name).and_then(Value::as_i64);
     let count = |name: &str| value.get(name).and_then(Value::as_u64);
     let address = text("remote_socket_address").unwrap_or_default();
-    Connection {
+    ClientConnection {
         // Java writes the name of the host before the slash.
         address: address.rsplit('/').next().unwrap_or_default().to_owned(),
         queued: count("outstanding_requests").unwrap_or_default(),
@@ -332,12 +334,12 @@ mod tests {
             json!({ "java.version": "17", "jute.maxbuffer": "4194304", "error": null });
         let file = |text: &str| json!({ "initial_configuration": text, "error": null });
         let with = file("dataDir=/data\nautopurge.purgeInterval=24\nclientPort=2181\n");
-        let expected = Settings { max_packet: Some(4 << 20), purge_hours: Some(24) };
+        let expected = ServerSettings { max_packet: Some(4 << 20), purge_hours: Some(24) };
         assert_eq!(own_settings([Some(&properties), Some(&with)]), expected);
         let without = file("dataDir=/data\n#autopurge.purgeInterval=24\n");
-        let expected = Settings { max_packet: None, purge_hours: Some(0) };
+        let expected = ServerSettings { max_packet: None, purge_hours: Some(0) };
         assert_eq!(own_settings([Some(&json!({})), Some(&without)]), expected);
-        assert_eq!(own_settings([None, None]), Settings::default());
+        assert_eq!(own_settings([None, None]), ServerSettings::default());
         assert_eq!(number("0x400000"), Some(4 << 20));
     }
 
@@ -355,7 +357,7 @@ mod tests {
         }))
         .expect("stats");
         assert_eq!(srvr.release(), Some("3.8.0"));
-        assert_eq!((srvr.mode, srvr.zxid), (Some(Mode::Standalone), Some(2)));
+        assert_eq!((srvr.mode, srvr.zxid), (Some(ServerMode::Standalone), Some(2)));
         assert_eq!((srvr.latency, srvr.nodes), (Some((11.0, 26.0)), Some(6)));
     }
 

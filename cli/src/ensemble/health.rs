@@ -2,27 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use super::flw::Mode;
-use super::probe::{Report, Trouble};
+use super::flw::ServerMode;
+use super::probe::{ProbeReport, Trouble};
 
 /// The greatest lag of a healthy follower, in transactions.
 pub(crate) const GREATEST_LAG: u64 = 1_000;
 
 /// Returns the server that orders the writes.
-pub(crate) fn leader(reports: &[Report]) -> Option<&Report> {
+pub(crate) fn leader(reports: &[ProbeReport]) -> Option<&ProbeReport> {
     reports.iter().find(|report| report.leads())
 }
 
 /// Returns the number of transactions by which a server is behind the leader; `None` if it is in
 /// another epoch, or if one of them is not known. The two were not asked in the same instant.
-pub(crate) fn lag(reports: &[Report], server: &Report) -> Option<u64> {
+pub(crate) fn lag(reports: &[ProbeReport], server: &ProbeReport) -> Option<u64> {
     let (first, second) = (leader(reports)?.zxid()?, server.zxid()?);
     (first >> 32 == second >> 32).then(|| u64::try_from(first - second).unwrap_or_default())
 }
 
 /// The evidence about a quorum in the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quorum {
+enum QuorumHealth {
     Present,
     /// Without the voting servers that say that they have none, or do not listen, the others are
     /// no majority.
@@ -33,46 +33,50 @@ enum Quorum {
 }
 
 /// Judges by what servers say of themselves. A server that cannot be asked from here may lead.
-fn quorum(reports: &[Report], voters: Option<usize>) -> Quorum {
+fn quorum(reports: &[ProbeReport], voters: Option<usize>) -> QuorumHealth {
     // A follower has a leader, which perhaps was not asked.
-    let follows = |report: &Report| matches!(report.mode(), Some(Mode::Follower | Mode::Observer));
+    let follows = |report: &ProbeReport| {
+        matches!(report.mode(), Some(ServerMode::Follower | ServerMode::Observer))
+    };
     if reports.iter().any(|report| report.leads() || follows(report)) {
-        return Quorum::Present;
+        return QuorumHealth::Present;
     }
-    let has_none = |report: &Report| {
-        report.srvr == Err(Trouble::NotServing) || report.mode() == Some(Mode::ReadOnly)
+    let has_none = |report: &ProbeReport| {
+        report.srvr == Err(Trouble::NotServing) || report.mode() == Some(ServerMode::ReadOnly)
     };
     let voting = || reports.iter().filter(|report| !report.server.observer);
     let without = voting().filter(|report| has_none(report)).count();
     let down = voting().filter(|report| is_down(report)).count();
     // With more servers than voters, it is not known which of them vote.
     let left = match voters.filter(|voters| voting().count() <= *voters) {
-        Some(voters) if voters.saturating_sub(without + down) <= voters / 2 => Quorum::Missing,
-        Some(_) => Quorum::Unknown,
-        None if without + down == voting().count() => Quorum::MissingHere,
-        None => Quorum::Unknown,
+        Some(voters) if voters.saturating_sub(without + down) <= voters / 2 => {
+            QuorumHealth::Missing
+        }
+        Some(_) => QuorumHealth::Unknown,
+        None if without + down == voting().count() => QuorumHealth::MissingHere,
+        None => QuorumHealth::Unknown,
     };
-    if without > 0 { left } else { Quorum::Unknown }
+    if without > 0 { left } else { QuorumHealth::Unknown }
 }
 
 /// Returns `true` if no process listens at the address of the server.
-fn is_down(report: &Report) -> bool {
+fn is_down(report: &ProbeReport) -> bool {
     matches!(&report.srvr, Err(Trouble::Unreachable(why)) if why.contains("refused"))
 }
 
 /// Returns everything that makes the ensemble degraded, a line each.
-pub(crate) fn problems(reports: &[Report], voters: Option<usize>) -> Vec<String> {
+pub(crate) fn problems(reports: &[ProbeReport], voters: Option<usize>) -> Vec<String> {
     let mut problems = Vec::new();
     let leaders = reports.iter().filter(|report| report.leads()).count();
     match quorum(reports, voters) {
         // Two answers are from two instants: an election in between looks the same.
-        Quorum::Present if leaders > 1 => {
+        QuorumHealth::Present if leaders > 1 => {
             problems.push(format!("{leaders} servers lead; ask again"));
         }
-        Quorum::Present => {}
-        Quorum::Missing => problems.push("no quorum: no server leads".to_owned()),
-        Quorum::MissingHere => problems.push("no quorum among the named servers".to_owned()),
-        Quorum::Unknown => {
+        QuorumHealth::Present => {}
+        QuorumHealth::Missing => problems.push("no quorum: no server leads".to_owned()),
+        QuorumHealth::MissingHere => problems.push("no quorum among the named servers".to_owned()),
+        QuorumHealth::Unknown => {
             let text = "unknown if there is a quorum: no server has said that it leads or follows";
             problems.push(text.to_owned());
         }
@@ -80,9 +84,9 @@ pub(crate) fn problems(reports: &[Report], voters: Option<usize>) -> Vec<String>
     let voting = reports.iter().filter(|report| !report.server.observer);
     if let Some(voters) = voters.filter(|voters| voting.clone().count() >= *voters) {
         let is_serving =
-            |report: &&Report| report.mode().is_some_and(|mode| mode != Mode::ReadOnly);
+            |report: &&ProbeReport| report.mode().is_some_and(|mode| mode != ServerMode::ReadOnly);
         let serving = voting.clone().filter(is_serving).count();
-        let is_known = |report: &Report| {
+        let is_known = |report: &ProbeReport| {
             report.mode().is_some() || report.srvr == Err(Trouble::NotServing) || is_down(report)
         };
         let known = if voting.clone().all(is_known) { "" } else { "known to be " };
@@ -102,7 +106,7 @@ pub(crate) fn problems(reports: &[Report], voters: Option<usize>) -> Vec<String>
             problems.push(format!("{server}: {lag} transactions behind the leader"));
         }
     }
-    let releases: BTreeSet<_> = reports.iter().filter_map(Report::release).collect();
+    let releases: BTreeSet<_> = reports.iter().filter_map(ProbeReport::release).collect();
     if releases.len() > 1 {
         let releases: Vec<_> = releases.into_iter().collect();
         problems.push(format!("mixed versions: {}", releases.join(", ")));
@@ -117,18 +121,22 @@ pub(crate) mod tests {
     use crate::ensemble::probe::Server;
 
     /// Returns the report of a server that serves.
-    pub(crate) fn serving(port: u16, mode: Mode, zxid: i64) -> Report {
-        let server =
-            Server { host: "zk".to_owned(), port, id: None, observer: mode == Mode::Observer };
+    pub(crate) fn serving(port: u16, mode: ServerMode, zxid: i64) -> ProbeReport {
+        let server = Server {
+            host: "zk".to_owned(),
+            port,
+            id: None,
+            observer: mode == ServerMode::Observer,
+        };
         let version = Some("3.9.3-abc, built".to_owned());
-        let read_only = mode == Mode::ReadOnly;
+        let read_only = mode == ServerMode::ReadOnly;
         let srvr =
             Srvr { version, mode: Some(mode), zxid: Some(zxid), read_only, ..Srvr::default() };
-        Report { srvr: Ok(srvr), ..Report::empty(server) }
+        ProbeReport { srvr: Ok(srvr), ..ProbeReport::empty(server) }
     }
 
-    fn without(port: u16, trouble: Trouble) -> Report {
-        Report { srvr: Err(trouble), ..serving(port, Mode::Follower, 0) }
+    fn without(port: u16, trouble: Trouble) -> ProbeReport {
+        ProbeReport { srvr: Err(trouble), ..serving(port, ServerMode::Follower, 0) }
     }
 
     const UNKNOWN: &str =
@@ -167,23 +175,23 @@ pub(crate) mod tests {
             let reports: Vec<_> = reports.collect();
             assert_eq!(problems(&reports, voters)[0], expected, "{troubles:?} of {voters:?}");
         }
-        let read_only = [serving(1, Mode::ReadOnly, 0), serving(2, Mode::ReadOnly, 0)];
+        let read_only = [serving(1, ServerMode::ReadOnly, 0), serving(2, ServerMode::ReadOnly, 0)];
         assert_eq!(problems(&read_only, Some(3))[0], MISSING);
         assert_eq!(problems(&read_only, None)[0], HERE);
     }
 
     #[test]
     fn each_problem_is_told() {
-        let leader = serving(1, Mode::Leader, 0x1_0000_2000);
-        let follower = serving(2, Mode::Follower, 0x1_0000_2000);
-        let mut older = serving(3, Mode::Follower, 0x1_0000_2000);
+        let leader = serving(1, ServerMode::Leader, 0x1_0000_2000);
+        let follower = serving(2, ServerMode::Follower, 0x1_0000_2000);
+        let mut older = serving(3, ServerMode::Follower, 0x1_0000_2000);
         older.srvr.as_mut().unwrap().version = Some("3.8.0-x".to_owned());
-        let cases: [(Vec<Report>, &[&str]); 7] = [
+        let cases: [(Vec<ProbeReport>, &[&str]); 7] = [
             (vec![leader.clone(), follower.clone(), follower.clone()], &[]),
             (
                 vec![
                     leader.clone(),
-                    serving(2, Mode::Follower, 0x1_0000_2000 - 1_001),
+                    serving(2, ServerMode::Follower, 0x1_0000_2000 - 1_001),
                     follower.clone(),
                 ],
                 &["zk:2: 1001 transactions behind the leader"],
@@ -212,7 +220,7 @@ pub(crate) mod tests {
                 ],
             ),
             (
-                vec![leader, serving(2, Mode::ReadOnly, 0), follower],
+                vec![leader, serving(2, ServerMode::ReadOnly, 0), follower],
                 &["zk:2: read-only, without a quorum"],
             ),
         ];
@@ -223,21 +231,21 @@ pub(crate) mod tests {
 
     #[test]
     fn a_follower_proves_a_quorum() {
-        assert!(problems(&[serving(1, Mode::Follower, 7)], Some(3)).is_empty());
+        assert!(problems(&[serving(1, ServerMode::Follower, 7)], Some(3)).is_empty());
     }
 
     #[test]
     fn a_standalone_server_is_healthy() {
-        assert!(problems(&[serving(1, Mode::Standalone, 7)], None).is_empty());
+        assert!(problems(&[serving(1, ServerMode::Standalone, 7)], None).is_empty());
     }
 
     #[test]
     fn lag_is_counted_within_an_epoch() {
         let reports = [
-            serving(1, Mode::Leader, 0x2_0000_0005),
-            serving(2, Mode::Follower, 0x2_0000_0003),
-            serving(3, Mode::Follower, 0x1_0000_0001),
-            serving(4, Mode::Follower, 0x2_0000_0006),
+            serving(1, ServerMode::Leader, 0x2_0000_0005),
+            serving(2, ServerMode::Follower, 0x2_0000_0003),
+            serving(3, ServerMode::Follower, 0x1_0000_0001),
+            serving(4, ServerMode::Follower, 0x2_0000_0006),
         ];
         let lags: Vec<_> = reports.iter().map(|report| lag(&reports, report)).collect();
         assert_eq!(lags, [Some(0), Some(2), None, Some(0)]);

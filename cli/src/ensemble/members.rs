@@ -10,16 +10,16 @@ use zk_curator::ensemble::{EnsembleConfig, EnsembleServer};
 use zk_curator_client::{ConnectString, HostPort};
 
 use super::flw::{Conf, Word};
-use super::probe::{self, Asked, Options, Report, Server};
+use super::probe::{self, ProbeAnswer, ProbeOptions, ProbeReport, Server};
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// The time limit of a session that only reads the configuration.
 const SESSION_WITHIN: Duration = Duration::from_secs(2);
 
 /// The servers of an ensemble.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Members {
+pub(crate) struct EnsembleMembers {
     pub(crate) servers: Vec<Server>,
     /// The configuration; `None` if no server told it, and that of a standalone server is empty.
     pub(crate) config: Option<EnsembleConfig>,
@@ -27,7 +27,7 @@ pub(crate) struct Members {
     pub(crate) unknown: Vec<u64>,
 }
 
-impl Members {
+impl EnsembleMembers {
     /// Returns the number of servers with a vote.
     pub(crate) fn voters(&self) -> Option<usize> {
         let config = self.config.as_ref()?;
@@ -44,18 +44,18 @@ impl Members {
 }
 
 /// Returns the servers of the connect string.
-pub(crate) fn connect_string(app: &App) -> Result<Vec<HostPort>, Failure> {
+pub(crate) fn connect_string(app: &App) -> Result<Vec<HostPort>, CommandFailure> {
     let parsed: Result<ConnectString, _> = app.servers().parse();
-    Ok(parsed.map_err(|error| Failure::usage(error.to_string()))?.hosts)
+    Ok(parsed.map_err(|error| CommandFailure::usage(error.to_string()))?.hosts)
 }
 
 /// Parses a server: `host:port`.
-pub(crate) fn one(text: &str) -> Result<Server, Failure> {
+pub(crate) fn one(text: &str) -> Result<Server, CommandFailure> {
     let parsed: Result<ConnectString, _> = text.parse();
-    let mut hosts = parsed.map_err(|error| Failure::usage(error.to_string()))?.hosts;
+    let mut hosts = parsed.map_err(|error| CommandFailure::usage(error.to_string()))?.hosts;
     match (hosts.pop(), hosts.is_empty()) {
         (Some(host), true) => Ok(plain(&host)),
-        _ => Err(Failure::usage(format!("not one server: {text}"))),
+        _ => Err(CommandFailure::usage(format!("not one server: {text}"))),
     }
 }
 
@@ -66,7 +66,10 @@ pub(crate) fn plain(host: &HostPort) -> Server {
 
 /// Finds the servers. `conf` tells the configuration without a session. If it is refused, a session
 /// reads `/zookeeper/config`.
-pub(crate) async fn find(app: &App, options: &Options) -> Result<Members, Failure> {
+pub(crate) async fn find(
+    app: &App,
+    options: &ProbeOptions,
+) -> Result<EnsembleMembers, CommandFailure> {
     options.secure_with(app.secure_connector()?)?;
     let named = connect_string(app)?;
     let asked: Vec<Server> = named.iter().map(plain).collect();
@@ -81,11 +84,11 @@ pub(crate) async fn find(app: &App, options: &Options) -> Result<Members, Failur
         };
     let addresses = resolve(&reports, config.as_ref()).await;
     let (servers, unknown) = merge(&reports, config.as_ref(), &addresses);
-    Ok(Members { servers, config, unknown })
+    Ok(EnsembleMembers { servers, config, unknown })
 }
 
 /// Returns `true` if the server is there, and did not tell its configuration.
-fn could_tell(conf: &Asked<Conf>) -> bool {
+fn could_tell(conf: &ProbeAnswer<Conf>) -> bool {
     conf.as_ref().is_err_and(|trouble| !trouble.is_unreachable())
 }
 
@@ -102,9 +105,9 @@ async fn read(app: &App) -> Option<EnsembleConfig> {
 type Address = (String, u16);
 
 /// The addresses behind a name, for servers that are called by several names.
-type Addresses = Vec<(Address, HashSet<SocketAddr>)>;
+type MemberAddresses = Vec<(Address, HashSet<SocketAddr>)>;
 
-async fn resolve(reports: &[Report], config: Option<&EnsembleConfig>) -> Addresses {
+async fn resolve(reports: &[ProbeReport], config: Option<&EnsembleConfig>) -> MemberAddresses {
     let members = config.into_iter().flat_map(|config| &config.servers);
     let members = members.filter_map(|member| address(member, reports));
     let named = reports.iter().map(|report| (report.server.host.clone(), report.server.port));
@@ -120,7 +123,7 @@ async fn resolve(reports: &[Report], config: Option<&EnsembleConfig>) -> Address
 
 /// Returns the client address of a member. Where each server knows only its own client port, it is
 /// assumed to be that of the first named server.
-fn address(member: &EnsembleServer, reports: &[Report]) -> Option<Address> {
+fn address(member: &EnsembleServer, reports: &[ProbeReport]) -> Option<Address> {
     let guess = || Some((member.peers.first()?.host.clone(), reports.first()?.server.port));
     member.client_address().map(|address| (address.host, address.port)).or_else(guess)
 }
@@ -129,19 +132,19 @@ fn address(member: &EnsembleServer, reports: &[Report]) -> Option<Address> {
 /// ids of the members without an address. A server that is both has the address of the connect
 /// string, which reaches it from here.
 fn merge(
-    reports: &[Report],
+    reports: &[ProbeReport],
     config: Option<&EnsembleConfig>,
-    addresses: &Addresses,
+    addresses: &MemberAddresses,
 ) -> (Vec<Server>, Vec<u64>) {
-    let mut left: Vec<&Report> = reports.iter().collect();
+    let mut left: Vec<&ProbeReport> = reports.iter().collect();
     let (mut servers, mut unknown): (Vec<Server>, _) = (Vec::new(), Vec::new());
     for member in config.into_iter().flat_map(|config| &config.servers) {
         let address = address(member, reports);
-        let is_member = |report: &Report| match report.conf.as_ref().ok().and_then(Conf::server_id)
-        {
-            Some(id) => id == member.id,
-            None => address.as_ref().is_some_and(|address| is_at(report, address, addresses)),
-        };
+        let is_member =
+            |report: &ProbeReport| match report.conf.as_ref().ok().and_then(Conf::server_id) {
+                Some(id) => id == member.id,
+                None => address.as_ref().is_some_and(|address| is_at(report, address, addresses)),
+            };
         let place = left.iter().position(|report| is_member(report));
         let named = place.map(|place| left.remove(place).server.clone());
         // The same server may be named twice.
@@ -167,7 +170,7 @@ fn merge(
 }
 
 /// Returns `true` if a server of the connect string has this address, perhaps by another name.
-fn is_at(report: &Report, (host, port): &Address, addresses: &Addresses) -> bool {
+fn is_at(report: &ProbeReport, (host, port): &Address, addresses: &MemberAddresses) -> bool {
     let of = |host: &str, port: u16| {
         let known = addresses.iter().find(|(name, _)| (name.0.as_str(), name.1) == (host, port));
         known.map(|(_, addresses)| addresses)
@@ -181,15 +184,15 @@ fn is_at(report: &Report, (host, port): &Address, addresses: &Addresses) -> bool
 mod tests {
     use super::*;
 
-    fn named(host: &str, port: u16, id: Option<u64>) -> Report {
+    fn named(host: &str, port: u16, id: Option<u64>) -> ProbeReport {
         let mut report =
-            Report::empty(Server { host: host.to_owned(), port, id: None, observer: false });
+            ProbeReport::empty(Server { host: host.to_owned(), port, id: None, observer: false });
         let line = id.map(|id| format!("serverId={id}"));
         report.conf = Ok(line.and_then(|line| Conf::parse(&line)).unwrap_or_default());
         report
     }
 
-    fn merged(reports: &[Report], config: &str, addresses: &Addresses) -> Vec<String> {
+    fn merged(reports: &[ProbeReport], config: &str, addresses: &MemberAddresses) -> Vec<String> {
         let config = EnsembleConfig::parse(config.as_bytes()).expect("a configuration");
         let (servers, _) = merge(reports, Some(&config), addresses);
         servers.iter().map(|server| format!("{:?} {server}", server.id.unwrap_or(0))).collect()
@@ -229,7 +232,7 @@ mod tests {
         let together = "server.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4\n";
         let reports = [named("127.0.0.1", 2182, Some(1))];
         assert_eq!(merged(&reports, together, &vec![]), ["1 127.0.0.1:2182"]);
-        let members = Members { unknown: vec![2, 3], ..Members::default() };
+        let members = EnsembleMembers { unknown: vec![2, 3], ..EnsembleMembers::default() };
         assert!(members.note().unwrap().starts_with("server.2, server.3 without a client port"));
     }
 
@@ -237,6 +240,6 @@ mod tests {
     fn without_a_configuration_the_named_servers_remain() {
         let reports = [named("a", 1, None), named("b", 2, None)];
         assert_eq!(merge(&reports, None, &vec![]).0.len(), 2);
-        assert_eq!(Members::default().voters(), None);
+        assert_eq!(EnsembleMembers::default().voters(), None);
     }
 }

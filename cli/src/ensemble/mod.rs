@@ -15,17 +15,17 @@ pub(crate) mod sessions;
 mod trouble;
 
 use self::flw::Word;
-use self::members::Members;
-use self::probe::{Options, Report};
+use self::members::EnsembleMembers;
+use self::probe::{ProbeOptions, ProbeReport};
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Finds the servers, and asks each of them these words.
 pub(crate) async fn survey(
     app: &App,
     words: &[Word],
-    options: &Options,
-) -> Result<(Members, Vec<Report>), Failure> {
+    options: &ProbeOptions,
+) -> Result<(EnsembleMembers, Vec<ProbeReport>), CommandFailure> {
     let members = members::find(app, options).await?;
     let reports = probe::ask_all(&members.servers, words, options).await;
     Ok((members, reports))

@@ -13,9 +13,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zk_curator_client::Connector;
 
-use super::admin::{self, Admin, Settings};
-use super::flw::{self, Conf, Connection, Dump, Lists, Mntr, Mode, Srvr, WatchSummary, Word};
-use crate::exit::Failure;
+use super::admin::{self, Admin, ServerSettings};
+use super::flw::{
+    self, ClientConnection, Conf, Dump, Lists, Mntr, ServerMode, Srvr, WatchSummary, Word,
+};
+use crate::exit::CommandFailure;
 
 pub(crate) use super::trouble::Trouble;
 
@@ -24,10 +26,10 @@ const LONGEST: u64 = 64 << 20;
 
 /// How servers are asked.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Options {
+pub(crate) struct ProbeOptions {
     /// Admin servers, which are asked for what the four-letter words do not tell: a port, or
-    /// `https://:PORT` for that port of every server, or `https://HOST:PORT` for that of one server.
-    /// Repeatable. HTTPS uses --tls-ca, --tls-cert and --tls-key
+    /// `https://:PORT` for that port of every server, or `https://HOST:PORT` for that of one
+    /// server. Repeatable. HTTPS uses --tls-ca, --tls-cert and --tls-key
     #[arg(long, value_name = "PORT|URL")]
     pub(crate) admin: Vec<Admin>,
     /// The means for TLS, if it is used.
@@ -38,19 +40,22 @@ pub(crate) struct Options {
     pub(crate) within: Duration,
 }
 
-impl Default for Options {
+impl Default for ProbeOptions {
     fn default() -> Self {
         Self { admin: Vec::new(), secure: Arc::default(), within: Duration::from_secs(1) }
     }
 }
 
-impl Options {
+impl ProbeOptions {
     /// Sets the means for TLS. `None` if the command line does not tell how to check servers.
-    pub(crate) fn secure_with(&self, connector: Option<Arc<dyn Connector>>) -> Result<(), Failure> {
+    pub(crate) fn secure_with(
+        &self,
+        connector: Option<Arc<dyn Connector>>,
+    ) -> Result<(), CommandFailure> {
         match connector {
             Some(connector) => drop(self.secure.get_or_init(|| connector)),
             None if self.admin.iter().any(|admin| admin.is_secure) => {
-                let failure = Failure::usage("the admin server cannot be checked");
+                let failure = CommandFailure::usage("the admin server cannot be checked");
                 return Err(failure.hint("HTTPS needs --tls-ca"));
             }
             None => {}
@@ -64,7 +69,7 @@ impl Options {
 }
 
 /// An answer, or the reason why there is none.
-pub(crate) type Asked<T> = Result<T, Trouble>;
+pub(crate) type ProbeAnswer<T> = Result<T, Trouble>;
 
 /// A server of the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,21 +94,21 @@ impl fmt::Display for Server {
 
 /// The answers of a server.
 #[derive(Debug, Clone)]
-pub(crate) struct Report {
+pub(crate) struct ProbeReport {
     pub(crate) server: Server,
-    pub(crate) srvr: Asked<Srvr>,
-    pub(crate) mntr: Asked<Mntr>,
-    pub(crate) conf: Asked<Conf>,
-    pub(crate) cons: Asked<Vec<Connection>>,
-    pub(crate) dump: Asked<Dump>,
-    pub(crate) wchs: Asked<WatchSummary>,
-    pub(crate) wchp: Asked<Lists>,
-    pub(crate) wchc: Asked<Lists>,
+    pub(crate) srvr: ProbeAnswer<Srvr>,
+    pub(crate) mntr: ProbeAnswer<Mntr>,
+    pub(crate) conf: ProbeAnswer<Conf>,
+    pub(crate) cons: ProbeAnswer<Vec<ClientConnection>>,
+    pub(crate) dump: ProbeAnswer<Dump>,
+    pub(crate) wchs: ProbeAnswer<WatchSummary>,
+    pub(crate) wchp: ProbeAnswer<Lists>,
+    pub(crate) wchc: ProbeAnswer<Lists>,
     /// Why the admin server did not help.
     pub(crate) admin: Option<Trouble>,
 }
 
-impl Report {
+impl ProbeReport {
     /// Returns a report without answers.
     pub(crate) const fn empty(server: Server) -> Self {
         Self {
@@ -121,8 +126,8 @@ impl Report {
     }
 
     /// Returns the role of the server.
-    pub(crate) fn mode(&self) -> Option<Mode> {
-        let of_mntr = || self.mntr.as_ref().ok()?.text("server_state").map(Mode::parse);
+    pub(crate) fn mode(&self) -> Option<ServerMode> {
+        let of_mntr = || self.mntr.as_ref().ok()?.text("server_state").map(ServerMode::parse);
         self.srvr.as_ref().ok().and_then(|srvr| srvr.mode.clone()).or_else(of_mntr)
     }
 
@@ -188,14 +193,18 @@ impl Report {
 }
 
 /// Asks all servers, in parallel, these words.
-pub(crate) async fn ask_all(servers: &[Server], words: &[Word], options: &Options) -> Vec<Report> {
+pub(crate) async fn ask_all(
+    servers: &[Server],
+    words: &[Word],
+    options: &ProbeOptions,
+) -> Vec<ProbeReport> {
     join_all(servers.iter().map(|server| report(server, words, options))).await
 }
 
 /// Asks one server, all words at a time. A server that is not reachable has one trouble.
-async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
+async fn report(server: &Server, words: &[Word], options: &ProbeOptions) -> ProbeReport {
     let question = Question { server, words, options, admin: OnceLock::new() };
-    let mut report = Report::empty(server.clone());
+    let mut report = ProbeReport::empty(server.clone());
     (
         report.srvr,
         report.mntr,
@@ -218,7 +227,7 @@ async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
     if let Err(trouble) = &report.srvr
         && trouble.is_unreachable()
     {
-        return Report { srvr: Err(trouble.clone()), ..Report::empty(server.clone()) };
+        return ProbeReport { srvr: Err(trouble.clone()), ..ProbeReport::empty(server.clone()) };
     }
     report.admin = question.admin.into_inner();
     report
@@ -228,7 +237,7 @@ async fn report(server: &Server, words: &[Word], options: &Options) -> Report {
 struct Question<'a> {
     server: &'a Server,
     words: &'a [Word],
-    options: &'a Options,
+    options: &'a ProbeOptions,
     /// The first trouble of the admin server.
     admin: OnceLock<Trouble>,
 }
@@ -241,7 +250,7 @@ impl Question<'_> {
         word: Word,
         of_text: impl Fn(&str) -> Option<T>,
         of_json: impl Fn(&Value) -> Option<T>,
-    ) -> Asked<T> {
+    ) -> ProbeAnswer<T> {
         if !self.words.contains(&word) {
             return Err(Trouble::NotAsked);
         }
@@ -269,8 +278,8 @@ async fn command_of(
     server: &Server,
     admin: &Admin,
     command: &str,
-    options: &Options,
-) -> Asked<Value> {
+    options: &ProbeOptions,
+) -> ProbeAnswer<Value> {
     let host = server.host.as_str();
     let request = admin.request(host, command);
     let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
@@ -288,7 +297,10 @@ async fn command_of(
 }
 
 /// Asks the admin server of a server for the settings that no word tells.
-pub(crate) async fn settings(server: &Server, options: &Options) -> Asked<Settings> {
+pub(crate) async fn settings(
+    server: &Server,
+    options: &ProbeOptions,
+) -> ProbeAnswer<ServerSettings> {
     let admin = options.admin_of(server).ok_or(Trouble::NotAsked)?;
     let asked = admin::SETTINGS.map(|command| command_of(server, admin, command, options));
     let answers = join_all(asked).await;
@@ -300,7 +312,11 @@ pub(crate) async fn settings(server: &Server, options: &Options) -> Asked<Settin
 }
 
 /// Asks a server a four-letter word, and returns the text of its response.
-pub(crate) async fn ask(server: &Server, word: Word, options: &Options) -> Asked<String> {
+pub(crate) async fn ask(
+    server: &Server,
+    word: Word,
+    options: &ProbeOptions,
+) -> ProbeAnswer<String> {
     let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
     let asked = async {
         let (host, port) = (server.host.as_str(), server.port);
@@ -323,7 +339,10 @@ pub(crate) async fn ask(server: &Server, word: Word, options: &Options) -> Asked
 }
 
 /// Sends a request, and reads the response up to its end.
-async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Asked<String> {
+async fn exchange(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: &str,
+) -> ProbeAnswer<String> {
     let unsent = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Trouble::Silent,
         _ => Trouble::Unreachable(describe(&error)),

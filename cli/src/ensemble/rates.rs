@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::flw::Connection;
-use super::probe::{Report, Server};
+use super::flw::ClientConnection;
+use super::probe::{ProbeReport, Server};
 
 /// Returns the growth of a counter a second; `None` if it was reset in between.
 pub(crate) fn rate(before: u64, after: u64, passed: Duration) -> Option<f64> {
@@ -25,7 +25,7 @@ pub(crate) struct Before {
 
 impl Before {
     /// Remembers answers that were given `passed` before the present ones.
-    pub(crate) fn new(reports: &[Report], passed: Duration) -> Self {
+    pub(crate) fn new(reports: &[ProbeReport], passed: Duration) -> Self {
         let mut before = Self { passed, ..Self::default() };
         for report in reports {
             let server = report.server.to_string();
@@ -41,13 +41,17 @@ impl Before {
     }
 
     /// Returns the requests a second to a server.
-    pub(crate) fn requests(&self, report: &Report) -> Option<f64> {
+    pub(crate) fn requests(&self, report: &ProbeReport) -> Option<f64> {
         let before = self.requests.get(&report.server.to_string())?;
         rate(*before, report.received()?, self.passed)
     }
 
     /// Returns the requests a second of a connection.
-    pub(crate) fn of_connection(&self, server: &Server, connection: &Connection) -> Option<f64> {
+    pub(crate) fn of_connection(
+        &self,
+        server: &Server,
+        connection: &ClientConnection,
+    ) -> Option<f64> {
         let key = (server.to_string(), connection.address.clone());
         rate(*self.connections.get(&key)?, connection.received, self.passed)
     }
@@ -58,7 +62,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ensemble::flw::Mode;
+    use crate::ensemble::flw::ServerMode;
     use crate::ensemble::health::tests::serving;
 
     #[test]
@@ -77,9 +81,12 @@ mod tests {
 
     #[test]
     fn a_new_server_and_a_new_connection_have_no_rate() {
-        let mut report = serving(1, Mode::Leader, 1);
-        let connection =
-            Connection { address: "a:1".to_owned(), received: 7, ..Connection::default() };
+        let mut report = serving(1, ServerMode::Leader, 1);
+        let connection = ClientConnection {
+            address: "a:1".to_owned(),
+            received: 7,
+            ..ClientConnection::default()
+        };
         let before = Before::new(std::slice::from_ref(&report), Duration::from_secs(1));
         report.cons = Ok(vec![connection.clone()]);
         report.srvr.as_mut().unwrap().received = Some(5);

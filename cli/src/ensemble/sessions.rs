@@ -9,13 +9,13 @@ use zk_curator::SessionId;
 use super::flw::{self, Word};
 use super::health::leader;
 use super::members;
-use super::probe::{self, Options, Report, Trouble};
+use super::probe::{self, ProbeOptions, ProbeReport, Trouble};
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// A session, with everything that the servers told of it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Session {
+pub(crate) struct EnsembleSession {
     /// Address and port of the client; `None` if no server told a connection of it.
     pub(crate) address: Option<String>,
     /// The server with the connection.
@@ -41,8 +41,8 @@ pub(crate) struct Session {
 
 /// The sessions, and what is not known of them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Sessions {
-    pub(crate) by_id: BTreeMap<SessionId, Session>,
+pub(crate) struct EnsembleSessions {
+    pub(crate) by_id: BTreeMap<SessionId, EnsembleSession>,
     /// A line for each server that did not tell something, and how to change that.
     pub(crate) notes: Vec<String>,
     /// `true` if every server told its connections: a session without one is not connected.
@@ -52,7 +52,10 @@ pub(crate) struct Sessions {
 }
 
 /// Asks all servers for their connections, and the leader for the sessions.
-pub(crate) async fn sessions(app: &App, options: &Options) -> Result<Sessions, Failure> {
+pub(crate) async fn sessions(
+    app: &App,
+    options: &ProbeOptions,
+) -> Result<EnsembleSessions, CommandFailure> {
     let members = members::find(app, options).await?;
     // The settings have the tick, in which sessions expire.
     let words = [Word::Srvr, Word::Conf, Word::Cons, Word::Dump];
@@ -70,11 +73,11 @@ pub(crate) async fn sessions(app: &App, options: &Options) -> Result<Sessions, F
 }
 
 /// Joins the answers of the servers.
-pub(crate) fn join(reports: &[Report]) -> Sessions {
-    let mut sessions = Sessions {
+pub(crate) fn join(reports: &[ProbeReport]) -> EnsembleSessions {
+    let mut sessions = EnsembleSessions {
         notes: notes(reports),
         all_connections: reports.iter().all(|report| report.cons.is_ok()),
-        ..Sessions::default()
+        ..EnsembleSessions::default()
     };
     // The leader knows the times, and every other server the timeouts.
     let others = reports.iter().filter(|report| !report.leads());
@@ -105,7 +108,7 @@ pub(crate) fn join(reports: &[Report]) -> Sessions {
 /// Adds the times until sessions expire, by the clock of the leader. It is known from the sessions
 /// themselves: when a leader hears of a session, it sets its end to the timeout later, rounded up
 /// to the next tick. So now is at least the latest of all ends, less its timeout and a tick.
-fn add_expiry(sessions: &mut BTreeMap<SessionId, Session>, leader: &Report) {
+fn add_expiry(sessions: &mut BTreeMap<SessionId, EnsembleSession>, leader: &ProbeReport) {
     let tick = leader.conf.as_ref().ok().and_then(|conf| conf.number("tickTime"));
     let Some(tick) = tick.and_then(|tick| i64::try_from(tick).ok()) else { return };
     let ends: Vec<_> = sessions
@@ -136,7 +139,7 @@ fn add_expiry(sessions: &mut BTreeMap<SessionId, Session>, leader: &Report) {
     }
 }
 
-fn add_connections(sessions: &mut BTreeMap<SessionId, Session>, report: &Report) {
+fn add_connections(sessions: &mut BTreeMap<SessionId, EnsembleSession>, report: &ProbeReport) {
     let Ok(connections) = &report.cons else { return };
     let latest = connections.iter().filter_map(|connection| connection.last_response).max();
     for connection in connections {
@@ -149,7 +152,7 @@ fn add_connections(sessions: &mut BTreeMap<SessionId, Session>, report: &Report)
         let silent = latest.zip(connection.last_response);
         let silent =
             silent.and_then(|(latest, own)| u64::try_from(latest.saturating_sub(own)).ok());
-        *session = Session {
+        *session = EnsembleSession {
             address: Some(connection.address.clone()),
             server: Some(report.server.to_string()),
             timeout: connection.timeout.map(Duration::from_millis).or(session.timeout),
@@ -166,7 +169,7 @@ fn add_connections(sessions: &mut BTreeMap<SessionId, Session>, report: &Report)
 }
 
 /// Returns a line for each server that did not answer a word.
-pub(crate) fn notes(reports: &[Report]) -> Vec<String> {
+pub(crate) fn notes(reports: &[ProbeReport]) -> Vec<String> {
     let mut notes = Vec::new();
     for report in reports {
         let mut refused = BTreeSet::new();
@@ -209,18 +212,18 @@ pub(crate) fn whitelist_line(refused: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ensemble::flw::{Conf, Mode};
+    use crate::ensemble::flw::{Conf, ServerMode};
     use crate::ensemble::health::tests::serving;
 
     #[test]
     fn a_session_is_joined_from_all_servers() {
-        let mut leader = serving(1, Mode::Leader, 9);
+        let mut leader = serving(1, ServerMode::Leader, 9);
         leader.dump = Ok(flw::dump(
             "SessionTracker dump:\nSession Sets (1)/(2):\n2 expire at Thu:\n\t0x11\n\t0x12\n\
              ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x11:\n\t/a\n",
         ));
         leader.cons = Ok(Vec::new());
-        let mut follower = serving(2, Mode::Follower, 9);
+        let mut follower = serving(2, ServerMode::Follower, 9);
         follower.cons = Ok(flw::connections(
             " /10.0.0.7:4000[1](queued=1,recved=8,sent=7,sid=0x11,lop=PING,est=5,to=30000,lresp=900)\n \
              /10.0.0.8:4000[1](queued=0,recved=1,sent=1,sid=0x13,lop=GETD,est=6,to=8000,lresp=1000)\n",
@@ -242,8 +245,8 @@ mod tests {
     }
 
     /// Session 0x11 is ours, which the leader has just heard of, 0x12 was silent, and 0x13 is gone.
-    fn expiring(zone: &str, tick: &str) -> Sessions {
-        let mut leader = serving(1, Mode::Leader, 9);
+    fn expiring(zone: &str, tick: &str) -> EnsembleSessions {
+        let mut leader = serving(1, ServerMode::Leader, 9);
         leader.conf = Ok(Conf::parse(tick).expect("settings"));
         leader.dump = Ok(flw::dump(&format!(
             "SessionTracker dump:\nSession Sets (3)/(3):\n\
@@ -279,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_later_connection_of_a_session_counts() {
-        let mut servers = [serving(1, Mode::Leader, 9), serving(2, Mode::Follower, 9)];
+        let mut servers = [serving(1, ServerMode::Leader, 9), serving(2, ServerMode::Follower, 9)];
         servers[0].cons = Ok(flw::connections(" /new:1[1](recved=1,sid=0x11,est=9)"));
         servers[1].cons = Ok(flw::connections(" /old:1[1](recved=1,sid=0x11,est=5)"));
         let sessions = join(&servers);
@@ -288,10 +291,10 @@ mod tests {
 
     #[test]
     fn servers_that_do_not_tell_are_named() {
-        let mut refusing = serving(1, Mode::Leader, 9);
+        let mut refusing = serving(1, ServerMode::Leader, 9);
         refusing.cons = Err(Trouble::NotListed);
         refusing.dump = Err(Trouble::NotListed);
-        let mut gone = serving(2, Mode::Follower, 9);
+        let mut gone = serving(2, ServerMode::Follower, 9);
         gone.srvr = Err(Trouble::Late);
         let sessions = join(&[refusing, gone]);
         assert!(!sessions.all_connections && !sessions.all_sessions);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::flw::Refusal;
+use super::flw::FlwRefusal;
 
 /// The reason why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,12 +65,12 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl From<Refusal> for Trouble {
-    fn from(refusal: Refusal) -> Self {
+impl From<FlwRefusal> for Trouble {
+    fn from(refusal: FlwRefusal) -> Self {
         match refusal {
-            Refusal::NotListed => Self::NotListed,
-            Refusal::NotServing => Self::NotServing,
-            Refusal::Silent => Self::Silent,
+            FlwRefusal::NotListed => Self::NotListed,
+            FlwRefusal::NotServing => Self::NotServing,
+            FlwRefusal::Silent => Self::Silent,
         }
     }
 }

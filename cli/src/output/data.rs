@@ -8,7 +8,7 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output::{Cell, printable};
 use crate::stdin;
 
@@ -64,7 +64,7 @@ fn text(data: &[u8]) -> Option<&str> {
 }
 
 /// Shows data in the given way.
-pub(crate) fn show_as(data: &Bytes, way: As) -> Result<String, Failure> {
+pub(crate) fn show_as(data: &Bytes, way: As) -> Result<String, CommandFailure> {
     match way {
         As::Json => {
             let value: Value =
@@ -79,13 +79,13 @@ pub(crate) fn show_as(data: &Bytes, way: As) -> Result<String, Failure> {
     }
 }
 
-fn fixed<const N: usize>(data: &[u8]) -> Result<[u8; N], Failure> {
-    let refused = |_| Failure::usage(format!("the node has {} bytes, not {N}", data.len()));
+fn fixed<const N: usize>(data: &[u8]) -> Result<[u8; N], CommandFailure> {
+    let refused = |_| CommandFailure::usage(format!("the node has {} bytes, not {N}", data.len()));
     data.try_into().map_err(refused)
 }
 
 /// Decompresses gzip, up to a limit.
-pub(crate) fn gunzip(data: &[u8]) -> Result<Bytes, Failure> {
+pub(crate) fn gunzip(data: &[u8]) -> Result<Bytes, CommandFailure> {
     let mut plain = Vec::new();
     let mut reader = flate2::bufread::MultiGzDecoder::new(data).take(MAX_DECOMPRESSED + 1);
     reader.read_to_end(&mut plain).map_err(|error| wrong("gzip", error))?;
@@ -100,8 +100,8 @@ pub(crate) fn is_gzip(data: &[u8]) -> bool {
     data.starts_with(&[0x1f, 0x8b, 8])
 }
 
-fn wrong(format: &str, error: impl std::fmt::Display) -> Failure {
-    Failure::usage(format!("the data are not {format}: {error}"))
+fn wrong(format: &str, error: impl std::fmt::Display) -> CommandFailure {
+    CommandFailure::usage(format!("the data are not {format}: {error}"))
 }
 
 /// Returns a dump with 16 bytes a line.
@@ -116,16 +116,16 @@ fn hex(data: &[u8]) -> String {
 }
 
 /// Parses data on the command line: text, `@FILE`, or `-` for standard input.
-pub(crate) async fn argument(text: &str) -> Result<Bytes, Failure> {
+pub(crate) async fn argument(text: &str) -> Result<Bytes, CommandFailure> {
     if text == "-" { Ok(stdin::all().await?.into()) } else { text_or_file(text) }
 }
 
 /// Parses data on the command line that cannot be standard input: text, or `@FILE`.
-pub(crate) fn text_or_file(text: &str) -> Result<Bytes, Failure> {
+pub(crate) fn text_or_file(text: &str) -> Result<Bytes, CommandFailure> {
     match text.strip_prefix('@') {
         Some(file) => std::fs::read(file)
             .map(Bytes::from)
-            .map_err(|error| Failure::usage(format!("{file}: {error}"))),
+            .map_err(|error| CommandFailure::usage(format!("{file}: {error}"))),
         None => Ok(Bytes::copy_from_slice(text.as_bytes())),
     }
 }

@@ -14,19 +14,19 @@ use serde_json::{Map, Value};
 
 #[cfg(feature = "tui")]
 use crate::args::Color;
-use crate::args::{Format, Global};
-use crate::exit::{Exit, Failure};
+use crate::args::{Global, OutputFormat};
+use crate::exit::{CommandFailure, Exit};
 
 /// The answer of a command. The body is a value, so every command has every format.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    body: Body,
+pub(crate) struct CommandOutput {
+    body: OutputBody,
     exit: Exit,
     rest: Option<Rest>,
 }
 
 /// The rest of a command, which runs once its answer is printed. It is dropped if it cannot be.
-struct Rest(Pin<Box<dyn Future<Output = Result<(), Failure>>>>);
+struct Rest(Pin<Box<dyn Future<Output = Result<(), CommandFailure>>>>);
 
 impl fmt::Debug for Rest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,22 +35,22 @@ impl fmt::Debug for Rest {
 }
 
 #[derive(Debug)]
-enum Body {
+enum OutputBody {
     Nothing,
     Rows(Rows),
-    Report(Report),
+    Report(TextReport),
 }
 
-impl Answer {
+impl CommandOutput {
     /// No output.
     pub(crate) const fn nothing() -> Self {
-        Self { body: Body::Nothing, exit: Exit::DONE, rest: None }
+        Self { body: OutputBody::Nothing, exit: Exit::DONE, rest: None }
     }
 
     /// Adds what is done once the answer is printed.
     pub(crate) fn then(
         mut self,
-        rest: impl Future<Output = Result<(), Failure>> + 'static,
+        rest: impl Future<Output = Result<(), CommandFailure>> + 'static,
     ) -> Self {
         self.rest = Some(Rest(Box::pin(rest)));
         self
@@ -62,7 +62,7 @@ impl Answer {
     }
 
     /// Ends the command, whose answer is printed. Returns its exit code.
-    pub(crate) async fn printed(self) -> Result<Exit, Failure> {
+    pub(crate) async fn printed(self) -> Result<Exit, CommandFailure> {
         if let Some(Rest(rest)) = self.rest {
             rest.await?;
         }
@@ -76,27 +76,27 @@ impl Answer {
     }
 }
 
-impl From<Exit> for Answer {
+impl From<Exit> for CommandOutput {
     fn from(exit: Exit) -> Self {
         Self::nothing().with_exit(exit)
     }
 }
 
-impl From<Rows> for Answer {
+impl From<Rows> for CommandOutput {
     fn from(rows: Rows) -> Self {
-        Self { body: Body::Rows(rows), ..Self::nothing() }
+        Self { body: OutputBody::Rows(rows), ..Self::nothing() }
     }
 }
 
-impl From<Report> for Answer {
-    fn from(report: Report) -> Self {
-        Self { body: Body::Report(report), ..Self::nothing() }
+impl From<TextReport> for CommandOutput {
+    fn from(report: TextReport) -> Self {
+        Self { body: OutputBody::Report(report), ..Self::nothing() }
     }
 }
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column {
+pub(crate) struct OutputColumn {
     /// The key in JSON. The title is the same in upper case.
     pub(crate) key: &'static str,
     /// Shown only in the format `wide`.
@@ -106,16 +106,16 @@ pub(crate) struct Column {
 }
 
 /// Returns a column of text.
-pub(crate) const fn text(key: &'static str) -> Column {
-    Column { key, wide: false, right: false }
+pub(crate) const fn text(key: &'static str) -> OutputColumn {
+    OutputColumn { key, wide: false, right: false }
 }
 
 /// Returns a column of numbers.
-pub(crate) const fn number(key: &'static str) -> Column {
-    Column { key, wide: false, right: true }
+pub(crate) const fn number(key: &'static str) -> OutputColumn {
+    OutputColumn { key, wide: false, right: true }
 }
 
-impl Column {
+impl OutputColumn {
     /// Shows the column only in the format `wide`.
     pub(crate) const fn wide(mut self) -> Self {
         self.wide = true;
@@ -169,14 +169,14 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
 /// A list of things, with the same columns. The first column is the name.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    columns: &'static [Column],
+    columns: &'static [OutputColumn],
     rows: Vec<Vec<Cell>>,
     /// Without a line of titles in a table.
     plain: bool,
 }
 
 impl Rows {
-    pub(crate) const fn new(columns: &'static [Column]) -> Self {
+    pub(crate) const fn new(columns: &'static [OutputColumn]) -> Self {
         Self { columns, rows: Vec::new(), plain: false }
     }
 
@@ -251,7 +251,7 @@ const fn is_bidi(c: char) -> bool {
 
 /// An answer with a text of its own for people.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct TextReport {
     text: String,
     value: Value,
     names: Vec<String>,
@@ -262,7 +262,7 @@ pub(crate) struct Report {
     one_line: bool,
 }
 
-impl Report {
+impl TextReport {
     pub(crate) fn new(text: impl Into<String>, value: impl Into<Value>) -> Self {
         Self {
             text: text.into(),
@@ -302,7 +302,7 @@ impl Report {
 /// The output: data on stdout, talk on stderr.
 #[derive(Debug, Clone)]
 pub(crate) struct Out {
-    pub(crate) format: Format,
+    pub(crate) format: OutputFormat,
     quiet: bool,
     verbose: bool,
     /// Several answers are printed, as in the shell.
@@ -342,13 +342,14 @@ impl Out {
 
     /// Returns `true` if people look at stderr while a command works.
     pub(crate) fn shows_progress(&self) -> bool {
-        let is_for_people = matches!(self.format, Format::Table | Format::Wide) && !self.quiet;
+        let is_for_people =
+            matches!(self.format, OutputFormat::Table | OutputFormat::Wide) && !self.quiet;
         let is_dumb = || std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         is_for_people && io::stderr().is_terminal() && !is_dumb()
     }
 
     /// Prints an answer. Succeeds if the reader of a pipe is gone.
-    pub(crate) fn print(&self, answer: &Answer) -> Result<(), Failure> {
+    pub(crate) fn print(&self, answer: &CommandOutput) -> Result<(), CommandFailure> {
         let mut stdout = BufWriter::new(io::stdout().lock());
         let written = self.write(&mut stdout, answer).and_then(|()| stdout.flush());
         match written {
@@ -361,17 +362,17 @@ impl Out {
 
     /// Returns an answer as it is printed.
     #[cfg(any(feature = "shell", feature = "tui"))]
-    pub(crate) fn bytes(&self, answer: &Answer) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn bytes(&self, answer: &CommandOutput) -> Result<Vec<u8>, CommandFailure> {
         let mut bytes = Vec::new();
         self.write(&mut bytes, answer)?;
         Ok(bytes)
     }
 
-    fn write(&self, out: &mut impl Write, answer: &Answer) -> io::Result<()> {
+    fn write(&self, out: &mut impl Write, answer: &CommandOutput) -> io::Result<()> {
         match &answer.body {
-            Body::Nothing => Ok(()),
-            Body::Rows(rows) => self.write_rows(out, rows),
-            Body::Report(report) => self.write_report(out, report),
+            OutputBody::Nothing => Ok(()),
+            OutputBody::Rows(rows) => self.write_rows(out, rows),
+            OutputBody::Report(report) => self.write_report(out, report),
         }
     }
 
@@ -382,28 +383,28 @@ impl Out {
 
     fn write_rows(&self, out: &mut impl Write, rows: &Rows) -> io::Result<()> {
         match self.format {
-            Format::Table | Format::Wide if rows.rows.is_empty() => Ok(()),
-            Format::Table | Format::Wide => {
-                writeln!(out, "{}", rows.table(self.format == Format::Wide))
+            OutputFormat::Table | OutputFormat::Wide if rows.rows.is_empty() => Ok(()),
+            OutputFormat::Table | OutputFormat::Wide => {
+                writeln!(out, "{}", rows.table(self.format == OutputFormat::Wide))
             }
-            Format::Json => document(out, &Value::Array(rows.objects().collect())),
-            Format::Jsonl => rows.objects().try_for_each(|row| writeln!(out, "{row}")),
-            Format::Yaml => {
+            OutputFormat::Json => document(out, &Value::Array(rows.objects().collect())),
+            OutputFormat::Jsonl => rows.objects().try_for_each(|row| writeln!(out, "{row}")),
+            OutputFormat::Yaml => {
                 self.begin_document(out, false)?;
                 yaml(out, &Value::Array(rows.objects().collect()))
             }
-            Format::Name | Format::Raw => {
+            OutputFormat::Name | OutputFormat::Raw => {
                 let mut names = rows.rows.iter().filter_map(|cells| cells.first());
                 names.try_for_each(|cell| writeln!(out, "{}", cell.text))
             }
         }
     }
 
-    fn write_report(&self, out: &mut impl Write, report: &Report) -> io::Result<()> {
-        let format = if report.only_raw { Format::Raw } else { self.format };
+    fn write_report(&self, out: &mut impl Write, report: &TextReport) -> io::Result<()> {
+        let format = if report.only_raw { OutputFormat::Raw } else { self.format };
         match (format, &report.raw) {
-            (Format::Table | Format::Wide, _) if report.text.is_empty() => Ok(()),
-            (Format::Table | Format::Wide, _) => {
+            (OutputFormat::Table | OutputFormat::Wide, _) if report.text.is_empty() => Ok(()),
+            (OutputFormat::Table | OutputFormat::Wide, _) => {
                 let text = report.text.strip_suffix('\n').unwrap_or(&report.text);
                 // Data are what they are.
                 let text = match report.raw {
@@ -412,14 +413,14 @@ impl Out {
                 };
                 writeln!(out, "{text}")
             }
-            (Format::Json, _) if !report.one_line => document(out, &report.value),
-            (Format::Json | Format::Jsonl, _) => writeln!(out, "{}", report.value),
-            (Format::Yaml, _) => {
+            (OutputFormat::Json, _) if !report.one_line => document(out, &report.value),
+            (OutputFormat::Json | OutputFormat::Jsonl, _) => writeln!(out, "{}", report.value),
+            (OutputFormat::Yaml, _) => {
                 self.begin_document(out, report.one_line)?;
                 yaml(out, &report.value)
             }
-            (Format::Raw, Some(raw)) => out.write_all(raw),
-            (Format::Name | Format::Raw, _) => {
+            (OutputFormat::Raw, Some(raw)) => out.write_all(raw),
+            (OutputFormat::Name | OutputFormat::Raw, _) => {
                 report.names.iter().try_for_each(|name| writeln!(out, "{name}"))
             }
         }

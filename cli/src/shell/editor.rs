@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 
 use crate::app::App;
-use crate::complete::{self, Children};
-use crate::exit::Failure;
+use crate::complete::{self, ChildLister};
+use crate::exit::CommandFailure;
 use crate::path::absolute;
 use crate::words;
 
@@ -25,19 +25,19 @@ use crate::words;
 const HISTORY: usize = 1_000;
 
 /// A request for a line: the prompt, and the reply.
-type Request = (String, oneshot::Sender<Option<String>>);
+type EditorRequest = (String, oneshot::Sender<Option<String>>);
 
 /// The editor of a terminal.
 pub(super) struct Editor {
-    requests: mpsc::UnboundedSender<Request>,
+    requests: mpsc::UnboundedSender<EditorRequest>,
     /// The current node, to which completed paths are relative.
     at: Arc<Mutex<String>>,
-    thread: tokio::task::JoinHandle<Result<(), Failure>>,
+    thread: tokio::task::JoinHandle<Result<(), CommandFailure>>,
 }
 
 impl Editor {
     /// Starts the thread, and reads the history of the context.
-    pub(super) fn start(app: &App, zk: &CuratorFramework) -> Result<Self, Failure> {
+    pub(super) fn start(app: &App, zk: &CuratorFramework) -> Result<Self, CommandFailure> {
         let at = Arc::new(Mutex::new("/".to_owned()));
         let grammar = Arc::new(app.grammar().command());
         let completion = Completion { grammar, children: children(zk, &at) };
@@ -48,7 +48,11 @@ impl Editor {
     }
 
     /// Returns the next line; `None` at its end, after Ctrl-D.
-    pub(super) async fn line(&self, prompt: &str, at: &str) -> Result<Option<String>, Failure> {
+    pub(super) async fn line(
+        &self,
+        prompt: &str,
+        at: &str,
+    ) -> Result<Option<String>, CommandFailure> {
         at.clone_into(&mut self.at.lock().unwrap_or_else(PoisonError::into_inner));
         let (reply, line) = oneshot::channel();
         // If the thread has ended, the reply is dropped.
@@ -57,15 +61,15 @@ impl Editor {
     }
 
     /// Ends the thread, which writes the history.
-    pub(super) async fn close(self) -> Result<(), Failure> {
+    pub(super) async fn close(self) -> Result<(), CommandFailure> {
         drop(self.requests);
-        self.thread.await.unwrap_or_else(|error| Err(Failure::usage(error.to_string())))
+        self.thread.await.unwrap_or_else(|error| Err(CommandFailure::usage(error.to_string())))
     }
 }
 
 /// Returns the file of the history, in the folder of the configuration. Without that, the history
 /// ends with the shell.
-fn history_file(app: &App) -> Result<Option<PathBuf>, Failure> {
+fn history_file(app: &App) -> Result<Option<PathBuf>, CommandFailure> {
     let context = app.context().unwrap_or("default");
     let name: String = context.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
     let Some(file) = app.config_file() else { return Ok(None) };
@@ -75,11 +79,11 @@ fn history_file(app: &App) -> Result<Option<PathBuf>, Failure> {
 }
 
 fn edit_lines(
-    mut requests: mpsc::UnboundedReceiver<Request>,
+    mut requests: mpsc::UnboundedReceiver<EditorRequest>,
     completion: &Completion,
     file: Option<&Path>,
-) -> Result<(), Failure> {
-    let failed = |error: ReadlineError| Failure::usage(format!("terminal: {error}"));
+) -> Result<(), CommandFailure> {
+    let failed = |error: ReadlineError| CommandFailure::usage(format!("terminal: {error}"));
     let config = Config::builder().max_history_size(HISTORY).map_err(failed)?.build();
     let mut history = DefaultHistory::with_config(&config);
     if let Some(file) = file {
@@ -115,7 +119,7 @@ fn edit_lines(
 }
 
 /// Makes the history readable by its owner only.
-fn restrict(file: &Path) -> Result<(), Failure> {
+fn restrict(file: &Path) -> Result<(), CommandFailure> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -165,7 +169,7 @@ fn is_kept(line: &str) -> bool {
 }
 
 /// Lists children for the completion, at most as long as a person does not notice.
-fn children(zk: &CuratorFramework, at: &Arc<Mutex<String>>) -> Children {
+fn children(zk: &CuratorFramework, at: &Arc<Mutex<String>>) -> ChildLister {
     const WITHIN: std::time::Duration = std::time::Duration::from_millis(50);
     let (zk, at, runtime) = (zk.clone(), Arc::clone(at), Handle::current());
     Arc::new(move |parent| {
@@ -180,7 +184,7 @@ fn children(zk: &CuratorFramework, at: &Arc<Mutex<String>>) -> Children {
 #[derive(Clone)]
 struct Completion {
     grammar: Arc<clap::Command>,
-    children: Children,
+    children: ChildLister,
 }
 
 impl Completer for Completion {

@@ -5,7 +5,7 @@ use crate::words;
 
 /// A line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ShellLine {
     Empty,
     Exit,
     Pwd,
@@ -20,13 +20,13 @@ pub(super) enum Line {
 }
 
 /// Parses a line.
-pub(super) fn parse(line: &str, at: &str) -> Result<Line, String> {
+pub(super) fn parse(line: &str, at: &str) -> Result<ShellLine, String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
-        return Ok(Line::Empty);
+        return Ok(ShellLine::Empty);
     }
     if let Some(command) = line.strip_prefix('!') {
-        return Ok(Line::System(command.trim().to_owned()));
+        return Ok(ShellLine::System(command.trim().to_owned()));
     }
     let (command, pipe) = match pipe(line) {
         Some(place) => (&line[..place], Some(line[place + 1..].trim().to_owned())),
@@ -36,15 +36,15 @@ pub(super) fn parse(line: &str, at: &str) -> Result<Line, String> {
     let mut words = words.into_iter();
     let line = match (words.next().as_deref(), words.len()) {
         (None, _) => return Err("no command before the pipe".to_owned()),
-        (Some("exit" | "quit"), 0) => Line::Exit,
-        (Some("pwd"), 0) => Line::Pwd,
-        (Some("cd"), 0) => Line::Cd("/".to_owned()),
-        (Some("cd"), 1) => Line::Cd(absolute(at, &words.next().unwrap_or_default())),
+        (Some("exit" | "quit"), 0) => ShellLine::Exit,
+        (Some("pwd"), 0) => ShellLine::Pwd,
+        (Some("cd"), 0) => ShellLine::Cd("/".to_owned()),
+        (Some("cd"), 1) => ShellLine::Cd(absolute(at, &words.next().unwrap_or_default())),
         (Some("cd"), _) => return Err("cd takes one path".to_owned()),
         (Some(first), _) => {
             let mut all = vec![first.to_owned()];
             all.extend(words);
-            Line::Command { words: all, pipe }
+            ShellLine::Command { words: all, pipe }
         }
     };
     Ok(line)
@@ -72,21 +72,21 @@ mod tests {
 
     use super::*;
 
-    fn command(words: &[&str], pipe: Option<&str>) -> Line {
+    fn command(words: &[&str], pipe: Option<&str>) -> ShellLine {
         let words = words.iter().map(ToString::to_string).collect();
-        Line::Command { words, pipe: pipe.map(ToOwned::to_owned) }
+        ShellLine::Command { words, pipe: pipe.map(ToOwned::to_owned) }
     }
 
     #[test]
     fn lines_are_commands() {
         let parse = |line| parse(line, "/a").expect(line);
-        assert_eq!(parse("  # a comment"), Line::Empty);
+        assert_eq!(parse("  # a comment"), ShellLine::Empty);
         assert_eq!(parse("ls -l | head -n 3"), command(&["ls", "-l"], Some("head -n 3")));
         assert_eq!(parse("set /a 'x|y'"), command(&["set", "/a", "x|y"], None));
-        assert_eq!(parse("cd ../b"), Line::Cd("/b".to_owned()));
-        assert_eq!(parse("cd"), Line::Cd("/".to_owned()));
-        assert_eq!(parse("!date"), Line::System("date".to_owned()));
-        assert_eq!(parse("exit"), Line::Exit);
+        assert_eq!(parse("cd ../b"), ShellLine::Cd("/b".to_owned()));
+        assert_eq!(parse("cd"), ShellLine::Cd("/".to_owned()));
+        assert_eq!(parse("!date"), ShellLine::System("date".to_owned()));
+        assert_eq!(parse("exit"), ShellLine::Exit);
     }
 
     proptest! {

@@ -11,25 +11,31 @@ use clap::FromArgMatches;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 
 use self::editor::Editor;
-use self::line::Line;
+use self::line::ShellLine;
 use crate::app::App;
 use crate::args::{self, Global};
-use crate::exit::{Exit, Failure};
-use crate::output::Report;
+use crate::exit::{CommandFailure, Exit};
+use crate::output::TextReport;
 use crate::path;
-use crate::stop::{Handled, Stop, Stops};
+use crate::stop::{Handled, StopRequest, Stops};
 
 /// Runs the lines of a file. Ends with the first failure, unless `keep_going`; then with the exit
 /// code of the last one.
-pub(crate) async fn run_script(app: &App, file: &Path, keep_going: bool) -> Result<Exit, Failure> {
+pub(crate) async fn run_script(
+    app: &App,
+    file: &Path,
+    keep_going: bool,
+) -> Result<Exit, CommandFailure> {
     let input: Box<dyn AsyncRead + Unpin> = if file == Path::new("-") {
         Box::new(tokio::io::stdin())
     } else {
         let open = tokio::fs::File::open(file).await;
-        Box::new(open.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?)
+        Box::new(
+            open.map_err(|error| CommandFailure::usage(format!("{}: {error}", file.display())))?,
+        )
     };
     let mut lines = BufReader::new(input).lines();
-    let (mut shell, mut stops) = (Shell::new(app), Stops::catch()?);
+    let (mut shell, mut stops) = (ShellLoop::new(app), Stops::catch()?);
     let mut exit = Exit::DONE;
     loop {
         let line = tokio::select! {
@@ -39,11 +45,11 @@ pub(crate) async fn run_script(app: &App, file: &Path, keep_going: bool) -> Resu
         };
         let Some(line) = line else { return Ok(exit) };
         match shell.run_until_stopped(&line, &mut stops).await {
-            Next::Exit => return Ok(exit),
-            Next::Stopped(stop) => return Ok(Exit::of_command(stop.code())),
-            Next::Done(Exit::DONE) => {}
-            Next::Done(code) if keep_going => exit = code,
-            Next::Done(code) => return Ok(code),
+            AfterLine::Exit => return Ok(exit),
+            AfterLine::Stopped(stop) => return Ok(Exit::of_command(stop.code())),
+            AfterLine::Done(Exit::DONE) => {}
+            AfterLine::Done(code) if keep_going => exit = code,
+            AfterLine::Done(code) => return Ok(code),
         }
     }
 }
@@ -53,14 +59,14 @@ const NO_PASTE_MARKS: &str = "\u{1b}[?2004l";
 
 /// Runs the lines of the terminal, until its end, `exit`, or a signal other than Ctrl-C, which ends
 /// only a line.
-pub(crate) async fn run_terminal(app: &App) -> Result<Exit, Failure> {
+pub(crate) async fn run_terminal(app: &App) -> Result<Exit, CommandFailure> {
     let zk = app.zk().await?;
     // The editor does not restore a terminal at which a signal has ended it.
     #[cfg(unix)]
     let _terminal = crate::supervise::terminal::Terminal::present();
     // Before the editor, which restores what was there before it.
     let mut stops = Stops::catch()?;
-    let (mut shell, editor) = (Shell::new(app), Editor::start(app, zk)?);
+    let (mut shell, editor) = (ShellLoop::new(app), Editor::start(app, zk)?);
     let mut exit = Exit::DONE;
     loop {
         let line = {
@@ -69,7 +75,7 @@ pub(crate) async fn run_terminal(app: &App) -> Result<Exit, Failure> {
             loop {
                 tokio::select! {
                     biased;
-                    stop = stops.next() => if stop != Stop::Interrupt {
+                    stop = stops.next() => if stop != StopRequest::Interrupt {
                         app.out().warn(NO_PASTE_MARKS);
                         return Ok(Exit::of_command(stop.code()));
                     },
@@ -79,30 +85,30 @@ pub(crate) async fn run_terminal(app: &App) -> Result<Exit, Failure> {
         };
         let Some(line) = line else { break };
         match shell.run_until_stopped(&line, &mut stops).await {
-            Next::Exit => break,
-            Next::Stopped(Stop::Interrupt) => exit = Exit::INTERRUPTED,
-            Next::Stopped(stop) => return Ok(Exit::of_command(stop.code())),
-            Next::Done(code) => exit = code,
+            AfterLine::Exit => break,
+            AfterLine::Stopped(StopRequest::Interrupt) => exit = Exit::INTERRUPTED,
+            AfterLine::Stopped(stop) => return Ok(Exit::of_command(stop.code())),
+            AfterLine::Done(code) => exit = code,
         }
     }
     editor.close().await?;
     Ok(exit)
 }
 
-struct Shell<'a> {
+struct ShellLoop<'a> {
     app: &'a App,
     /// The current node.
     at: String,
 }
 
-enum Next {
+enum AfterLine {
     Exit,
     Done(Exit),
     /// A signal has ended the line, or was for the whole shell.
-    Stopped(Stop),
+    Stopped(StopRequest),
 }
 
-impl<'a> Shell<'a> {
+impl<'a> ShellLoop<'a> {
     fn new(app: &'a App) -> Self {
         Self { app, at: "/".to_owned() }
     }
@@ -117,7 +123,7 @@ impl<'a> Shell<'a> {
 
     /// Runs a line, until it ends or a signal asks for that. Commands that hold something end
     /// themselves, and so do programs: Ctrl-C is for them, too.
-    async fn run_until_stopped(&mut self, line: &str, stops: &mut Stops) -> Next {
+    async fn run_until_stopped(&mut self, line: &str, stops: &mut Stops) -> AfterLine {
         let app = self.app;
         let mut run = pin!(self.run(line));
         let mut ending = None;
@@ -126,50 +132,54 @@ impl<'a> Shell<'a> {
             let stop = tokio::select! {
                 biased;
                 stop = stops.next() => stop,
-                next = &mut run => return ending.map_or(next, Next::Stopped),
+                next = &mut run => return ending.map_or(next, AfterLine::Stopped),
             };
             match stop {
-                Stop::Interrupt if Handled::is_any() => {}
+                StopRequest::Interrupt if Handled::is_any() => {}
                 stop if ending.is_none() && Handled::is_any() => ending = Some(stop),
                 stop => {
                     app.out().warn("interrupted");
-                    return Next::Stopped(stop);
+                    return AfterLine::Stopped(stop);
                 }
             }
         }
     }
 
     /// Runs a line, and prints its answer or failure.
-    async fn run(&mut self, line: &str) -> Next {
+    async fn run(&mut self, line: &str) -> AfterLine {
         let outcome = match line::parse(line, &self.at) {
-            Err(why) => Err(Failure::usage(why)),
-            Ok(Line::Empty) => Ok(Exit::DONE),
-            Ok(Line::Exit) => return Next::Exit,
-            Ok(Line::Pwd) => {
+            Err(why) => Err(CommandFailure::usage(why)),
+            Ok(ShellLine::Empty) => Ok(Exit::DONE),
+            Ok(ShellLine::Exit) => return AfterLine::Exit,
+            Ok(ShellLine::Pwd) => {
                 let at = self.at.clone();
-                let report = Report::new(at.as_str(), at.as_str());
+                let report = TextReport::new(at.as_str(), at.as_str());
                 self.app.out().print(&report.names([at]).into()).map(|()| Exit::DONE)
             }
-            Ok(Line::Cd(path)) => self.cd(path).await,
-            Ok(Line::System(command)) => system(&command).await,
-            Ok(Line::Command { words, pipe }) => self.command(words, pipe).await,
+            Ok(ShellLine::Cd(path)) => self.cd(path).await,
+            Ok(ShellLine::System(command)) => system(&command).await,
+            Ok(ShellLine::Command { words, pipe }) => self.command(words, pipe).await,
         };
         let exit = outcome.unwrap_or_else(|failure| {
             self.app.out().warn(failure.to_string());
             failure.exit()
         });
-        Next::Done(exit)
+        AfterLine::Done(exit)
     }
 
-    async fn cd(&mut self, path: String) -> Result<Exit, Failure> {
+    async fn cd(&mut self, path: String) -> Result<Exit, CommandFailure> {
         if self.app.zk().await?.exists(&path).await?.is_none() {
-            return Err(Failure::no_node(&path));
+            return Err(CommandFailure::no_node(&path));
         }
         self.at = path;
         Ok(Exit::DONE)
     }
 
-    async fn command(&self, words: Vec<String>, pipe: Option<String>) -> Result<Exit, Failure> {
+    async fn command(
+        &self,
+        words: Vec<String>,
+        pipe: Option<String>,
+    ) -> Result<Exit, CommandFailure> {
         let names: Vec<_> =
             std::iter::once("zkc".into()).chain(words.into_iter().map(Into::into)).collect();
         let tree = path::relative_to(self.app.grammar().command(), &self.at);
@@ -184,10 +194,10 @@ impl<'a> Shell<'a> {
         if let Some(option) = args::of_another_session(&matches) {
             let text =
                 format!("--{option}: the shell has one session, which began with its options");
-            return Err(Failure::usage(text));
+            return Err(CommandFailure::usage(text));
         }
         let options = Global::from_arg_matches(&matches);
-        let options = options.map_err(|error| Failure::usage(error.to_string()))?;
+        let options = options.map_err(|error| CommandFailure::usage(error.to_string()))?;
         let app = self.app.with_options_of(&options, |option| args::is_given(&matches, option));
         let answer = match app.grammar().run(&app, &matches).await {
             Ok(answer) => answer,
@@ -207,7 +217,7 @@ impl<'a> Shell<'a> {
 }
 
 /// Runs a command of the system.
-async fn system(command: &str) -> Result<Exit, Failure> {
+async fn system(command: &str) -> Result<Exit, CommandFailure> {
     let _program = Handled::begin();
     let status = tokio::process::Command::new("sh").arg("-c").arg(command).status().await?;
     Ok(Exit::of_command(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
@@ -215,7 +225,7 @@ async fn system(command: &str) -> Result<Exit, Failure> {
 
 /// Passes an answer to a program. The inner result says whether the program has read all of it: one
 /// such as `head` ends before.
-async fn pass_on(program: &str, answer: &[u8]) -> Result<std::io::Result<()>, Failure> {
+async fn pass_on(program: &str, answer: &[u8]) -> Result<std::io::Result<()>, CommandFailure> {
     let _program = Handled::begin();
     let mut command = tokio::process::Command::new("sh");
     let mut child = command.arg("-c").arg(program).stdin(Stdio::piped()).spawn()?;

@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getppid};
 
-use super::orders::{self, LENGTH, Message};
+use super::orders::{self, LENGTH, OrderMessage};
 use super::terminal;
 
 /// The greatest time between two looks at the clock, in milliseconds. Timers stand still while the
@@ -72,9 +72,11 @@ fn follow(group: Pid) -> io::Result<()> {
             let mut message = [0; LENGTH];
             // An error leaves it open if `zkc` is alive.
             pipe.read_exact(&mut message)?;
-            match Message::decode(message) {
-                Message::Farewell => return Ok(()),
-                Message::Orders { terminate: term, kill: end } => (terminate, kill) = (term, end),
+            match OrderMessage::decode(message) {
+                OrderMessage::Farewell => return Ok(()),
+                OrderMessage::Orders { terminate: term, kill: end } => {
+                    (terminate, kill) = (term, end);
+                }
             }
         }
         let now = orders::now();

@@ -21,7 +21,7 @@ pub(crate) enum OnSuspend {
 
 /// The choices of the user.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
+pub(crate) struct SupervisePlan {
     pub(crate) on_suspend: OnSuspend,
     /// The time between TERM and KILL.
     pub(crate) grace: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 
 /// A signal that is passed on to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caught {
+pub(crate) enum PassedSignal {
     Interrupt,
     Terminate,
     Hangup,
@@ -43,7 +43,7 @@ pub(crate) enum Caught {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum SuperviseInput {
     /// The connection is gone. The lock is certainly held until this time.
     Suspended {
         until: Instant,
@@ -61,14 +61,14 @@ pub(crate) enum Input {
     Revoked,
     /// The command has ended with this exit code.
     Exited(u8),
-    Signal(Caught),
-    /// The time of [`Machine::timer`] has come.
+    Signal(PassedSignal),
+    /// The time of [`SuperviseMachine::timer`] has come.
     Timer,
 }
 
 /// Why the command is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum StopReason {
     Suspended,
     Lost,
     Overslept,
@@ -76,13 +76,13 @@ pub(crate) enum Why {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum SuperviseEffect {
     /// Passes a signal to the process group.
-    Forward(Caught),
-    /// Takes the command out of traffic. [`Effect::Forward`] of TERM follows.
+    Forward(PassedSignal),
+    /// Takes the command out of traffic. [`SuperviseEffect::Forward`] of TERM follows.
     Drain,
     /// Sends TERM to the process group.
-    Terminate(Why),
+    Terminate(StopReason),
     /// Sends KILL to the process group.
     Kill,
     /// Tells the client that has asked for the lock that it was heard. Once.
@@ -92,17 +92,17 @@ pub(crate) enum Effect {
     /// Says that the connection is back.
     TellReconnected,
     /// Releases the lock.
-    Finish(Ending),
+    Finish(CommandEnding),
 }
 
 /// How a command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ending {
+pub(crate) struct CommandEnding {
     /// The exit code.
     pub(crate) code: u8,
     /// Why the command was stopped, unless the user or the command itself did: the lock was lost,
     /// and `--on-lost` runs.
-    pub(crate) stopped: Option<Why>,
+    pub(crate) stopped: Option<StopReason>,
     /// A signal has asked for the end.
     pub(crate) by_user: bool,
 }
@@ -120,11 +120,11 @@ pub(crate) struct Orders {
 const LOST: u8 = Exit::LOCK_LOST.code();
 
 #[derive(Debug)]
-pub(crate) struct Machine {
-    plan: Plan,
-    state: State,
+pub(crate) struct SuperviseMachine {
+    plan: SupervisePlan,
+    state: SuperviseState,
     /// Why the command was told to stop, unless by the user.
-    why: Option<Why>,
+    why: Option<StopReason>,
     /// No connection brings the lock back.
     is_lost: bool,
     /// It was said that the connection is gone.
@@ -139,7 +139,7 @@ pub(crate) struct Machine {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum SuperviseState {
     /// The lock is held.
     Running,
     /// There is no connection, and the command may run for now. Only in [`OnSuspend::Guard`].
@@ -153,11 +153,11 @@ enum State {
     Done,
 }
 
-impl Machine {
-    pub(crate) const fn new(plan: Plan) -> Self {
+impl SuperviseMachine {
+    pub(crate) const fn new(plan: SupervisePlan) -> Self {
         Self {
             plan,
-            state: State::Running,
+            state: SuperviseState::Running,
             why: None,
             is_lost: false,
             is_told_suspended: false,
@@ -173,12 +173,12 @@ impl Machine {
         self.is_lost
     }
 
-    /// Returns the time of the next [`Input::Timer`].
+    /// Returns the time of the next [`SuperviseInput::Timer`].
     pub(crate) fn timer(&self) -> Option<Instant> {
         let stop = match self.state {
-            State::Suspended { until } => Some(self.terminate_at(until).unwrap_or(until)),
-            State::Terminating { grace, until } => grace.into_iter().chain(until).min(),
-            State::Running | State::Killed | State::Done => None,
+            SuperviseState::Suspended { until } => Some(self.terminate_at(until).unwrap_or(until)),
+            SuperviseState::Terminating { grace, until } => grace.into_iter().chain(until).min(),
+            SuperviseState::Running | SuperviseState::Killed | SuperviseState::Done => None,
         };
         stop.into_iter().chain(self.draining).min()
     }
@@ -190,7 +190,7 @@ impl Machine {
         // request. Another third later, it looks for another server.
         let (grace, early) = (self.plan.grace, self.plan.grace.min(session / 3));
         match self.state {
-            State::Running | State::Suspended { .. } => {
+            SuperviseState::Running | SuperviseState::Suspended { .. } => {
                 match self.plan.on_suspend {
                     OnSuspend::Guard | OnSuspend::Stop => {
                         Orders { terminate: until.checked_sub(early * 3 / 4), kill: Some(until) }
@@ -202,46 +202,46 @@ impl Machine {
                     },
                 }
             }
-            State::Terminating { grace, .. } => {
+            SuperviseState::Terminating { grace, .. } => {
                 let held =
                     (!self.is_lost && self.plan.on_suspend != OnSuspend::Ignore).then_some(until);
                 Orders { terminate: None, kill: grace.into_iter().chain(held).min() }
             }
-            State::Killed | State::Done => Orders::default(),
+            SuperviseState::Killed | SuperviseState::Done => Orders::default(),
         }
     }
 
     /// Takes an input. Effects that are due by the clock come first, even if the timer is late.
-    pub(crate) fn step(&mut self, now: Instant, input: Input) -> Vec<Effect> {
+    pub(crate) fn step(&mut self, now: Instant, input: SuperviseInput) -> Vec<SuperviseEffect> {
         let mut effects = Vec::new();
         self.expire(now, &mut effects);
         match input {
-            Input::Timer => {}
-            Input::Suspended { until } => self.suspended(now, until, &mut effects),
-            Input::Reconnected if self.is_lost => {}
-            Input::Reconnected => match &mut self.state {
-                State::Suspended { .. } => self.state = State::Running,
-                State::Terminating { until, .. } => *until = None,
-                State::Running | State::Killed | State::Done => {}
+            SuperviseInput::Timer => {}
+            SuperviseInput::Suspended { until } => self.suspended(now, until, &mut effects),
+            SuperviseInput::Reconnected if self.is_lost => {}
+            SuperviseInput::Reconnected => match &mut self.state {
+                SuperviseState::Suspended { .. } => self.state = SuperviseState::Running,
+                SuperviseState::Terminating { until, .. } => *until = None,
+                SuperviseState::Running | SuperviseState::Killed | SuperviseState::Done => {}
             },
-            Input::Overslept { until } => {
-                if matches!(self.state, State::Running) {
-                    self.state = State::Suspended { until };
+            SuperviseInput::Overslept { until } => {
+                if matches!(self.state, SuperviseState::Running) {
+                    self.state = SuperviseState::Suspended { until };
                 }
-                self.terminate(now, Why::Overslept, &mut effects);
+                self.terminate(now, StopReason::Overslept, &mut effects);
             }
-            Input::Lost => {
+            SuperviseInput::Lost => {
                 self.is_lost = true;
-                self.terminate(now, Why::Lost, &mut effects);
+                self.terminate(now, StopReason::Lost, &mut effects);
             }
-            Input::Revoked => {
-                if !matches!(self.state, State::Done) {
-                    effects.push(Effect::Acknowledge);
+            SuperviseInput::Revoked => {
+                if !matches!(self.state, SuperviseState::Done) {
+                    effects.push(SuperviseEffect::Acknowledge);
                 }
-                self.terminate(now, Why::Revoked, &mut effects);
+                self.terminate(now, StopReason::Revoked, &mut effects);
             }
-            Input::Signal(signal) => self.signal(now, signal, &mut effects),
-            Input::Exited(code) => self.exited(code, &mut effects),
+            SuperviseInput::Signal(signal) => self.signal(now, signal, &mut effects),
+            SuperviseInput::Exited(code) => self.exited(code, &mut effects),
         }
         self.expire(now, &mut effects);
         self.tell(input, &mut effects);
@@ -249,16 +249,18 @@ impl Machine {
     }
 
     /// Says that the connection is gone or back, once, while that says something about the lock.
-    fn tell(&mut self, input: Input, effects: &mut Vec<Effect>) {
-        if self.is_lost || matches!(self.state, State::Killed | State::Done) {
+    fn tell(&mut self, input: SuperviseInput, effects: &mut Vec<SuperviseEffect>) {
+        if self.is_lost || matches!(self.state, SuperviseState::Killed | SuperviseState::Done) {
             return;
         }
         match input {
-            Input::Suspended { until } if !mem::replace(&mut self.is_told_suspended, true) => {
-                effects.push(Effect::TellSuspended { until });
+            SuperviseInput::Suspended { until }
+                if !mem::replace(&mut self.is_told_suspended, true) =>
+            {
+                effects.push(SuperviseEffect::TellSuspended { until });
             }
-            Input::Reconnected if mem::replace(&mut self.is_told_suspended, false) => {
-                effects.push(Effect::TellReconnected);
+            SuperviseInput::Reconnected if mem::replace(&mut self.is_told_suspended, false) => {
+                effects.push(SuperviseEffect::TellReconnected);
             }
             _ => {}
         }
@@ -269,71 +271,75 @@ impl Machine {
         until.checked_sub(self.plan.grace)
     }
 
-    fn expire(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+    fn expire(&mut self, now: Instant, effects: &mut Vec<SuperviseEffect>) {
         match self.state {
-            State::Suspended { until } if until <= now => {
-                self.why = Some(Why::Suspended);
+            SuperviseState::Suspended { until } if until <= now => {
+                self.why = Some(StopReason::Suspended);
                 self.kill(effects);
             }
-            State::Suspended { until } if self.terminate_at(until).is_none_or(|at| at <= now) => {
-                self.terminate(now, Why::Suspended, effects);
+            SuperviseState::Suspended { until }
+                if self.terminate_at(until).is_none_or(|at| at <= now) =>
+            {
+                self.terminate(now, StopReason::Suspended, effects);
             }
-            State::Terminating { .. } if self.timer().is_some_and(|at| at <= now) => {
+            SuperviseState::Terminating { .. } if self.timer().is_some_and(|at| at <= now) => {
                 self.kill(effects);
             }
             _ => {}
         }
         if self.draining.is_some_and(|at| at <= now) {
             self.draining = None;
-            effects.push(Effect::Forward(Caught::Terminate));
+            effects.push(SuperviseEffect::Forward(PassedSignal::Terminate));
         }
     }
 
-    fn suspended(&mut self, now: Instant, until: Instant, effects: &mut Vec<Effect>) {
+    fn suspended(&mut self, now: Instant, until: Instant, effects: &mut Vec<SuperviseEffect>) {
         if self.is_lost || self.plan.on_suspend == OnSuspend::Ignore {
             return;
         }
         match &mut self.state {
-            State::Running | State::Suspended { .. } => {
-                self.state = State::Suspended { until };
+            SuperviseState::Running | SuperviseState::Suspended { .. } => {
+                self.state = SuperviseState::Suspended { until };
                 if self.plan.on_suspend == OnSuspend::Stop {
-                    self.terminate(now, Why::Suspended, effects);
+                    self.terminate(now, StopReason::Suspended, effects);
                 }
             }
-            State::Terminating { until: held, .. } => *held = Some(until),
-            State::Killed | State::Done => {}
+            SuperviseState::Terminating { until: held, .. } => *held = Some(until),
+            SuperviseState::Killed | SuperviseState::Done => {}
         }
     }
 
-    fn terminate(&mut self, now: Instant, why: Why, effects: &mut Vec<Effect>) {
+    fn terminate(&mut self, now: Instant, why: StopReason, effects: &mut Vec<SuperviseEffect>) {
         let until = match self.state {
-            State::Running => None,
-            State::Suspended { until } => Some(until),
-            State::Terminating { .. } | State::Killed | State::Done => return,
+            SuperviseState::Running => None,
+            SuperviseState::Suspended { until } => Some(until),
+            SuperviseState::Terminating { .. } | SuperviseState::Killed | SuperviseState::Done => {
+                return;
+            }
         };
         self.why = Some(why);
         self.draining = None;
-        self.state = State::Terminating { grace: now.checked_add(self.plan.grace), until };
-        effects.push(Effect::Terminate(why));
+        self.state = SuperviseState::Terminating { grace: now.checked_add(self.plan.grace), until };
+        effects.push(SuperviseEffect::Terminate(why));
     }
 
-    fn kill(&mut self, effects: &mut Vec<Effect>) {
-        self.state = State::Killed;
+    fn kill(&mut self, effects: &mut Vec<SuperviseEffect>) {
+        self.state = SuperviseState::Killed;
         self.draining = None;
-        effects.push(Effect::Kill);
+        effects.push(SuperviseEffect::Kill);
     }
 
-    fn signal(&mut self, now: Instant, signal: Caught, effects: &mut Vec<Effect>) {
+    fn signal(&mut self, now: Instant, signal: PassedSignal, effects: &mut Vec<SuperviseEffect>) {
         self.by_user |= signal.ends();
-        let is_first = signal == Caught::Terminate && !self.told_to_end;
+        let is_first = signal == PassedSignal::Terminate && !self.told_to_end;
         match (self.state, self.plan.drain.filter(|_| is_first)) {
-            (State::Killed | State::Done, _) => {}
-            (State::Running | State::Suspended { .. }, Some(drain)) => {
+            (SuperviseState::Killed | SuperviseState::Done, _) => {}
+            (SuperviseState::Running | SuperviseState::Suspended { .. }, Some(drain)) => {
                 self.told_to_end = true;
                 self.draining = Some(now.checked_add(drain).unwrap_or(now));
-                effects.push(Effect::Drain);
+                effects.push(SuperviseEffect::Drain);
             }
-            _ if signal == Caught::Interrupt && mem::replace(&mut self.interrupted, true) => {
+            _ if signal == PassedSignal::Interrupt && mem::replace(&mut self.interrupted, true) => {
                 self.kill(effects);
             }
             _ => {
@@ -341,25 +347,25 @@ impl Machine {
                     self.told_to_end = true;
                     self.draining = None;
                 }
-                effects.push(Effect::Forward(signal));
+                effects.push(SuperviseEffect::Forward(signal));
             }
         }
     }
 
-    fn exited(&mut self, code: u8, effects: &mut Vec<Effect>) {
+    fn exited(&mut self, code: u8, effects: &mut Vec<SuperviseEffect>) {
         self.draining = None;
-        match mem::replace(&mut self.state, State::Done) {
-            State::Done => return,
-            State::Running | State::Suspended { .. } if !self.told_to_end => {}
+        match mem::replace(&mut self.state, SuperviseState::Done) {
+            SuperviseState::Done => return,
+            SuperviseState::Running | SuperviseState::Suspended { .. } if !self.told_to_end => {}
             // The command is only the first process of its group.
-            State::Running
-            | State::Suspended { .. }
-            | State::Terminating { .. }
-            | State::Killed => effects.push(Effect::Kill),
+            SuperviseState::Running
+            | SuperviseState::Suspended { .. }
+            | SuperviseState::Terminating { .. }
+            | SuperviseState::Killed => effects.push(SuperviseEffect::Kill),
         }
         let code = if self.why.is_some() { LOST } else { code };
-        let ending = Ending { code, stopped: self.why, by_user: self.by_user };
-        effects.push(Effect::Finish(ending));
+        let ending = CommandEnding { code, stopped: self.why, by_user: self.by_user };
+        effects.push(SuperviseEffect::Finish(ending));
     }
 }
 

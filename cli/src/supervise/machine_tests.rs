@@ -4,8 +4,8 @@ use super::*;
 
 const GRACE: u64 = 3;
 
-fn plan(on_suspend: OnSuspend) -> Plan {
-    Plan { on_suspend, grace: Duration::from_secs(GRACE), drain: None }
+fn plan(on_suspend: OnSuspend) -> SupervisePlan {
+    SupervisePlan { on_suspend, grace: Duration::from_secs(GRACE), drain: None }
 }
 
 /// An input in a run, with times in seconds.
@@ -17,24 +17,24 @@ enum Event {
     Lost,
     Revoked,
     Exited(u8),
-    Signal(Caught),
+    Signal(PassedSignal),
     /// This process was stopped. The lock is held for this time.
     Overslept(u64),
 }
 
 /// A run: each input comes a time after the one before it.
 struct Run {
-    machine: Machine,
+    machine: SuperviseMachine,
     start: Instant,
     now: u64,
-    effects: Vec<(u64, Effect)>,
+    effects: Vec<(u64, SuperviseEffect)>,
     /// The effects that tell about the connection.
-    told: Vec<Effect>,
+    told: Vec<SuperviseEffect>,
 }
 
 /// The end of a command; by a user, as far as the exit code tells.
-fn finish(code: u8, stopped: Option<Why>) -> Effect {
-    Effect::Finish(Ending { code, stopped, by_user: code > 128 })
+fn finish(code: u8, stopped: Option<StopReason>) -> SuperviseEffect {
+    SuperviseEffect::Finish(CommandEnding { code, stopped, by_user: code > 128 })
 }
 
 impl Run {
@@ -42,8 +42,8 @@ impl Run {
         Self::with(plan(on_suspend))
     }
 
-    fn with(plan: Plan) -> Self {
-        let machine = Machine::new(plan);
+    fn with(plan: SupervisePlan) -> Self {
+        let machine = SuperviseMachine::new(plan);
         Self { machine, start: Instant::now(), now: 1_000, effects: Vec::new(), told: Vec::new() }
     }
 
@@ -59,15 +59,17 @@ impl Run {
                 break;
             }
             self.now = timer;
-            self.step(Input::Timer);
+            self.step(SuperviseInput::Timer);
         }
         self.now = end;
     }
 
-    fn step(&mut self, input: Input) {
+    fn step(&mut self, input: SuperviseInput) {
         for effect in self.machine.step(self.at(self.now), input) {
             match effect {
-                Effect::TellSuspended { .. } | Effect::TellReconnected => self.told.push(effect),
+                SuperviseEffect::TellSuspended { .. } | SuperviseEffect::TellReconnected => {
+                    self.told.push(effect);
+                }
                 _ => self.effects.push((self.now, effect)),
             }
         }
@@ -76,23 +78,23 @@ impl Run {
     fn take(&mut self, after: u64, event: Event) {
         self.pass_to(self.now + after);
         self.step(match event {
-            Event::Suspended(held) => Input::Suspended { until: self.at(self.now + held) },
-            Event::Reconnected => Input::Reconnected,
-            Event::Lost => Input::Lost,
-            Event::Revoked => Input::Revoked,
-            Event::Exited(code) => Input::Exited(code),
-            Event::Signal(signal) => Input::Signal(signal),
-            Event::Overslept(held) => Input::Overslept { until: self.at(self.now + held) },
+            Event::Suspended(held) => SuperviseInput::Suspended { until: self.at(self.now + held) },
+            Event::Reconnected => SuperviseInput::Reconnected,
+            Event::Lost => SuperviseInput::Lost,
+            Event::Revoked => SuperviseInput::Revoked,
+            Event::Exited(code) => SuperviseInput::Exited(code),
+            Event::Signal(signal) => SuperviseInput::Signal(signal),
+            Event::Overslept(held) => SuperviseInput::Overslept { until: self.at(self.now + held) },
         });
     }
 
-    fn first(&self, wanted: impl Fn(&Effect) -> bool) -> Option<u64> {
+    fn first(&self, wanted: impl Fn(&SuperviseEffect) -> bool) -> Option<u64> {
         self.effects.iter().find(|(_, effect)| wanted(effect)).map(|(at, _)| *at)
     }
 
-    fn finish(&self) -> Option<(u8, Option<Why>)> {
+    fn finish(&self) -> Option<(u8, Option<StopReason>)> {
         self.effects.iter().find_map(|(_, effect)| match effect {
-            Effect::Finish(ending) => Some((ending.code, ending.stopped)),
+            SuperviseEffect::Finish(ending) => Some((ending.code, ending.stopped)),
             _ => None,
         })
     }
@@ -100,7 +102,7 @@ impl Run {
 
 /// Checks a run against the promise: the command has ended, or KILL was sent, by the time at
 /// which another client can have the lock, or grace after a loss without a warning.
-fn check(plan: Plan, events: &[(u64, Event)]) {
+fn check(plan: SupervisePlan, events: &[(u64, Event)]) {
     let (mut run, on_suspend) = (Run::with(plan), plan.on_suspend);
     let mut dead_by: Option<u64> = None;
     let mut exited: Option<(u64, u8)> = None;
@@ -132,13 +134,14 @@ fn check(plan: Plan, events: &[(u64, Event)]) {
     }
     run.pass_to(run.now + 1_000);
 
-    let killed = run.first(|effect| *effect == Effect::Kill);
+    let killed = run.first(|effect| *effect == SuperviseEffect::Kill);
     let ended = exited.map(|(at, _)| at);
     if let Some(by) = dead_by {
         let dead = killed.into_iter().chain(ended).min();
         assert!(dead.is_some_and(|at| at <= by), "dead at {dead:?}, not {by}: {events:?}");
     }
-    let told = run.first(|effect| matches!(effect, Effect::Terminate(_) | Effect::Kill));
+    let told =
+        run.first(|effect| matches!(effect, SuperviseEffect::Terminate(_) | SuperviseEffect::Kill));
     match (exited, run.finish()) {
         (None, finish) => assert_eq!(finish, None, "{events:?}"),
         (Some((_, code)), Some((given, stopped))) => {
@@ -149,7 +152,7 @@ fn check(plan: Plan, events: &[(u64, Event)]) {
         (Some(_), None) => panic!("the end of the command is not noticed: {events:?}"),
     }
     let after_end =
-        run.effects.iter().skip_while(|(_, effect)| !matches!(effect, Effect::Finish(_)));
+        run.effects.iter().skip_while(|(_, effect)| !matches!(effect, SuperviseEffect::Finish(_)));
     assert!(after_end.count() <= 1, "effects after the end: {events:?}");
 }
 
@@ -161,7 +164,7 @@ const ALPHABET: [Event; 8] = [
     Event::Lost,
     Event::Revoked,
     Event::Exited(7),
-    Event::Signal(Caught::Interrupt),
+    Event::Signal(PassedSignal::Interrupt),
 ];
 const MODES: [OnSuspend; 3] = [OnSuspend::Guard, OnSuspend::Stop, OnSuspend::Ignore];
 
@@ -183,8 +186,10 @@ fn event() -> impl Strategy<Value = Event> {
         (0..20u64).prop_map(Event::Overslept),
         prop::sample::select(&ALPHABET[3..6]),
         any::<u8>().prop_map(Event::Exited),
-        prop::sample::select(&[Caught::Interrupt, Caught::Terminate, Caught::Window][..])
-            .prop_map(Event::Signal),
+        prop::sample::select(
+            &[PassedSignal::Interrupt, PassedSignal::Terminate, PassedSignal::Window][..]
+        )
+        .prop_map(Event::Signal),
     ]
 }
 
@@ -195,7 +200,7 @@ proptest! {
         drain in prop::option::of(0..9u64),
         events in prop::collection::vec((0..8u64, event()), 0..14),
     ) {
-        check(Plan { drain: drain.map(Duration::from_secs), ..plan(mode) }, &events);
+        check(SupervisePlan { drain: drain.map(Duration::from_secs), ..plan(mode) }, &events);
     }
 }
 
@@ -206,10 +211,10 @@ fn guard_terminates_a_grace_time_before_the_deadline() {
     run.pass_to(2_000);
     run.take(0, Event::Exited(143));
     let expected = [
-        (1_007, Effect::Terminate(Why::Suspended)),
-        (1_010, Effect::Kill),
-        (2_000, Effect::Kill),
-        (2_000, finish(LOST, Some(Why::Suspended))),
+        (1_007, SuperviseEffect::Terminate(StopReason::Suspended)),
+        (1_010, SuperviseEffect::Kill),
+        (2_000, SuperviseEffect::Kill),
+        (2_000, finish(LOST, Some(StopReason::Suspended))),
     ];
     assert_eq!(run.effects, expected);
 }
@@ -231,7 +236,10 @@ fn a_change_of_the_connection_is_told_once_while_the_lock_is_held() {
         run.take(1, event);
     }
     let until = run.at(1_011);
-    assert_eq!(run.told, [Effect::TellSuspended { until }, Effect::TellReconnected]);
+    assert_eq!(
+        run.told,
+        [SuperviseEffect::TellSuspended { until }, SuperviseEffect::TellReconnected]
+    );
     for event in [Event::Suspended(10), Event::Lost, Event::Reconnected, Event::Suspended(10)] {
         run.take(1, event);
     }
@@ -242,34 +250,38 @@ fn a_change_of_the_connection_is_told_once_while_the_lock_is_held() {
 #[test]
 fn a_command_that_a_signal_has_ended_leaves_no_process() {
     let mut run = Run::new(OnSuspend::Guard);
-    run.take(0, Event::Signal(Caught::Terminate));
+    run.take(0, Event::Signal(PassedSignal::Terminate));
     run.take(1, Event::Exited(143));
     let effects: Vec<_> = run.effects.iter().map(|(_, effect)| *effect).collect();
-    let expected = [Effect::Forward(Caught::Terminate), Effect::Kill, finish(143, None)];
+    let expected = [
+        SuperviseEffect::Forward(PassedSignal::Terminate),
+        SuperviseEffect::Kill,
+        finish(143, None),
+    ];
     assert_eq!(effects, expected);
 }
 
 #[test]
 fn the_second_interrupt_kills() {
     let mut run = Run::new(OnSuspend::Guard);
-    run.take(0, Event::Signal(Caught::Interrupt));
-    run.take(1, Event::Signal(Caught::Terminate));
-    run.take(1, Event::Signal(Caught::Interrupt));
+    run.take(0, Event::Signal(PassedSignal::Interrupt));
+    run.take(1, Event::Signal(PassedSignal::Terminate));
+    run.take(1, Event::Signal(PassedSignal::Interrupt));
     run.take(1, Event::Exited(137));
     let effects: Vec<_> = run.effects.iter().map(|(_, effect)| *effect).collect();
     let expected = [
-        Effect::Forward(Caught::Interrupt),
-        Effect::Forward(Caught::Terminate),
-        Effect::Kill,
-        Effect::Kill,
+        SuperviseEffect::Forward(PassedSignal::Interrupt),
+        SuperviseEffect::Forward(PassedSignal::Terminate),
+        SuperviseEffect::Kill,
+        SuperviseEffect::Kill,
         finish(137, None),
     ];
     assert_eq!(effects, expected);
 }
 
-fn draining(events: &[(u64, Event)]) -> Vec<(u64, Effect)> {
+fn draining(events: &[(u64, Event)]) -> Vec<(u64, SuperviseEffect)> {
     let drain = Some(Duration::from_secs(10));
-    let mut run = Run::with(Plan { drain, ..plan(OnSuspend::Guard) });
+    let mut run = Run::with(SupervisePlan { drain, ..plan(OnSuspend::Guard) });
     for (after, event) in events {
         run.take(*after, *event);
     }
@@ -278,26 +290,26 @@ fn draining(events: &[(u64, Event)]) -> Vec<(u64, Effect)> {
 
 #[test]
 fn a_drained_command_gets_term_later() {
-    let term = Event::Signal(Caught::Terminate);
+    let term = Event::Signal(PassedSignal::Terminate);
     let effects = draining(&[(0, term), (12, Event::Exited(0))]);
     let expected = [
-        (1_000, Effect::Drain),
-        (1_010, Effect::Forward(Caught::Terminate)),
-        (1_012, Effect::Kill),
-        (1_012, Effect::Finish(Ending { code: 0, stopped: None, by_user: true })),
+        (1_000, SuperviseEffect::Drain),
+        (1_010, SuperviseEffect::Forward(PassedSignal::Terminate)),
+        (1_012, SuperviseEffect::Kill),
+        (1_012, SuperviseEffect::Finish(CommandEnding { code: 0, stopped: None, by_user: true })),
     ];
     assert_eq!(effects, expected);
 }
 
 #[test]
 fn a_second_signal_ends_the_draining() {
-    let term = Event::Signal(Caught::Terminate);
-    for second in [Caught::Terminate, Caught::Quit] {
+    let term = Event::Signal(PassedSignal::Terminate);
+    for second in [PassedSignal::Terminate, PassedSignal::Quit] {
         let effects = draining(&[(0, term), (2, Event::Signal(second)), (30, term)]);
         let expected = [
-            (1_000, Effect::Drain),
-            (1_002, Effect::Forward(second)),
-            (1_032, Effect::Forward(Caught::Terminate)),
+            (1_000, SuperviseEffect::Drain),
+            (1_002, SuperviseEffect::Forward(second)),
+            (1_032, SuperviseEffect::Forward(PassedSignal::Terminate)),
         ];
         assert_eq!(effects, expected);
     }
@@ -305,20 +317,23 @@ fn a_second_signal_ends_the_draining() {
 
 #[test]
 fn a_loss_ends_the_draining() {
-    let term = Event::Signal(Caught::Terminate);
+    let term = Event::Signal(PassedSignal::Terminate);
     let effects = draining(&[(0, term), (1, Event::Lost), (20, Event::Reconnected)]);
-    let expected =
-        [(1_000, Effect::Drain), (1_001, Effect::Terminate(Why::Lost)), (1_004, Effect::Kill)];
+    let expected = [
+        (1_000, SuperviseEffect::Drain),
+        (1_001, SuperviseEffect::Terminate(StopReason::Lost)),
+        (1_004, SuperviseEffect::Kill),
+    ];
     assert_eq!(effects, expected);
 }
 
 #[test]
 fn a_late_timer_kills_at_the_next_input() {
-    let mut machine = Machine::new(plan(OnSuspend::Guard));
+    let mut machine = SuperviseMachine::new(plan(OnSuspend::Guard));
     let now = Instant::now();
-    machine.step(now, Input::Suspended { until: now + Duration::from_secs(10) });
-    let late = machine.step(now + Duration::from_secs(60), Input::Reconnected);
-    assert_eq!(late, [Effect::Kill]);
+    machine.step(now, SuperviseInput::Suspended { until: now + Duration::from_secs(10) });
+    let late = machine.step(now + Duration::from_secs(60), SuperviseInput::Reconnected);
+    assert_eq!(late, [SuperviseEffect::Kill]);
 }
 
 const SESSION: Duration = Duration::from_secs(30);
@@ -375,12 +390,12 @@ fn a_process_that_has_overslept_stops_its_command() {
     run.take(1, Event::Reconnected);
     run.take(1, Event::Exited(143));
     let expected = [
-        (1_000, Effect::Terminate(Why::Overslept)),
-        (1_002, Effect::Kill),
-        (1_002, finish(LOST, Some(Why::Overslept))),
+        (1_000, SuperviseEffect::Terminate(StopReason::Overslept)),
+        (1_002, SuperviseEffect::Kill),
+        (1_002, finish(LOST, Some(StopReason::Overslept))),
     ];
     assert_eq!(run.effects, expected);
     let mut late = Run::new(OnSuspend::Guard);
     late.take(0, Event::Overslept(0));
-    assert!(late.effects.contains(&(1_000, Effect::Kill)));
+    assert!(late.effects.contains(&(1_000, SuperviseEffect::Kill)));
 }

@@ -22,14 +22,14 @@ use clap::Args;
 use zk_curator::{CuratorFramework, Ownership};
 
 pub(crate) use exec::run as run_exec;
-pub(crate) use machine::{Ending, OnSuspend, Plan};
-pub(crate) use run::{Hold, supervise};
+pub(crate) use machine::{CommandEnding, OnSuspend, SupervisePlan};
+pub(crate) use run::{SupervisedHold, supervise};
 pub(crate) use signals::Signals;
 pub(crate) use talk::Talk;
 pub(crate) use tenure::{InSession, Tenure, Unlimited};
 
 use crate::app::App;
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::program::{self, Program};
 
 /// The longest grace time by default.
@@ -64,7 +64,7 @@ pub(crate) struct Supervision {
 
 impl Supervision {
     /// Returns the plan for a session.
-    pub(crate) fn plan(&self, zk: &CuratorFramework, talk: &Talk) -> Plan {
+    pub(crate) fn plan(&self, zk: &CuratorFramework, talk: &Talk) -> SupervisePlan {
         let session = zk.session().map_or(Duration::MAX, |session| session.timeout);
         if self.grace.is_some_and(|grace| grace >= session) {
             let session = humantime::format_duration(session);
@@ -74,7 +74,7 @@ impl Supervision {
             ));
         }
         let grace = self.grace.unwrap_or_else(|| GRACE.min(session / 3));
-        Plan { on_suspend: self.on_suspend, grace, drain: None }
+        SupervisePlan { on_suspend: self.on_suspend, grace, drain: None }
     }
 
     pub(crate) const fn no_stdin(&self) -> bool {
@@ -130,6 +130,6 @@ pub(crate) fn connection(app: &App, zk: &CuratorFramework) -> Environment {
 }
 
 /// Turns a failure before a command has run into one with the exit code for that.
-pub(crate) fn before_the_command(failure: Failure) -> Failure {
+pub(crate) fn before_the_command(failure: CommandFailure) -> CommandFailure {
     failure.with_exit(Exit::BEFORE_COMMAND)
 }

@@ -22,14 +22,14 @@ const NEVER: u64 = u64::MAX;
 
 /// A message to the process that watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum OrderMessage {
     /// Times of the common clock, in nanoseconds.
     Orders { terminate: Option<u64>, kill: Option<u64> },
     /// The command has ended, or was killed.
     Farewell,
 }
 
-impl Message {
+impl OrderMessage {
     pub(super) fn of(orders: Orders) -> Self {
         let (here, common) = (Instant::now(), now());
         let time = |at: Instant| {
@@ -76,15 +76,15 @@ mod tests {
 
     #[test]
     fn messages_are_what_they_were() {
-        let orders = |terminate, kill| Message::Orders { terminate, kill };
+        let orders = |terminate, kill| OrderMessage::Orders { terminate, kill };
         let now = now();
         for message in [
-            Message::Farewell,
+            OrderMessage::Farewell,
             orders(None, None),
             orders(Some(now), Some(now + 1)),
             orders(None, Some(1)),
         ] {
-            assert_eq!(Message::decode(message.encode()), message);
+            assert_eq!(OrderMessage::decode(message.encode()), message);
         }
     }
 
@@ -92,7 +92,7 @@ mod tests {
     fn a_time_that_has_passed_is_due() {
         let here = Instant::now();
         let orders = Orders { terminate: None, kill: here.checked_sub(Duration::from_millis(1)) };
-        let Message::Orders { kill: Some(kill), .. } = Message::of(orders) else {
+        let OrderMessage::Orders { kill: Some(kill), .. } = OrderMessage::of(orders) else {
             panic!("orders")
         };
         assert!(kill <= now());

@@ -18,8 +18,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::exec;
 use super::machine::Orders;
-use super::orders::Message;
-use super::terminal::{Awaited, Reply, Terminal};
+use super::orders::OrderMessage;
+use super::terminal::{Awaited, Terminal, TerminalReply};
 
 /// The time between two looks at the terminal that a command has, or waits for.
 const LOOK: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const DEADLINE_FD: &str = "ZKC_DEADLINE_FD";
 
 /// The description of a process group that is not started yet.
 #[derive(Debug)]
-pub(crate) struct Start<'a> {
+pub(crate) struct CommandSpec<'a> {
     pub(crate) command: &'a [OsString],
     pub(crate) environment: &'a [(&'static str, OsString)],
     /// Without standard input.
@@ -38,7 +38,7 @@ pub(crate) struct Start<'a> {
 
 /// A command that runs in a process group of its own. Dropping it kills the group.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ProcessGroup {
     child: Child,
     id: Pid,
     exited: bool,
@@ -55,24 +55,28 @@ pub(crate) struct Group {
     watched: PipeWriter,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts a command. It begins with the first call of [`next`](Self::next), after the orders
     /// for it.
-    pub(crate) fn start(start: &Start<'_>) -> io::Result<Self> {
+    pub(crate) fn start(start: &CommandSpec<'_>) -> io::Result<Self> {
         let terminal = if start.no_stdin { None } else { Terminal::present() };
         let stdin = if start.no_stdin { Stdio::null() } else { Stdio::inherit() };
         Self::begin(start, terminal, stdin)
     }
 
     /// Starts a command whose standard input is written by this process.
-    pub(crate) fn start_with_input(start: &Start<'_>) -> io::Result<(Self, ChildStdin)> {
+    pub(crate) fn start_with_input(start: &CommandSpec<'_>) -> io::Result<(Self, ChildStdin)> {
         let mut group = Self::begin(start, None, Stdio::piped())?;
         group.let_begin()?;
         let stdin = group.child.stdin.take();
         Ok((group, stdin.ok_or_else(|| io::Error::other("the command has no input"))?))
     }
 
-    fn begin(start: &Start<'_>, terminal: Option<Terminal>, stdin: Stdio) -> io::Result<Self> {
+    fn begin(
+        start: &CommandSpec<'_>,
+        terminal: Option<Terminal>,
+        stdin: Stdio,
+    ) -> io::Result<Self> {
         let children = signal(SignalKind::child())?;
         let (seen, alive) = io::pipe()?;
         let (may_start, go) = io::pipe()?;
@@ -139,7 +143,7 @@ impl Group {
     /// Tells the watcher when to stop the group, unless newer orders arrive before.
     pub(super) fn order(&mut self, orders: Orders) {
         // The watcher may be gone, or stopped, with a full pipe.
-        self.watched.write_all(&Message::of(orders).encode()).ok();
+        self.watched.write_all(&OrderMessage::of(orders).encode()).ok();
     }
 
     /// Closes the descriptor of `ZKC_DEADLINE_FD`.
@@ -149,7 +153,7 @@ impl Group {
 
     /// Waits for the end of the command, or for what happens to its terminal. After the end, takes
     /// the terminal back.
-    pub(crate) async fn next(&mut self) -> io::Result<Event> {
+    pub(crate) async fn next(&mut self) -> io::Result<ProcessEvent> {
         self.let_begin()?;
         loop {
             let looks = self.terminal.is_some() || self.awaited.is_some();
@@ -158,12 +162,12 @@ impl Group {
                 status = self.child.wait() => {
                     self.exited = true;
                     self.terminal = None;
-                    return Ok(Event::Exited(code(status?)));
+                    return Ok(ProcessEvent::Exited(code(status?)));
                 }
                 Some(()) = self.children.recv() => match stopped_by(self.id) {
                     Some(Signal::SIGTSTP) => {
                         self.signal(Signal::SIGCONT)?;
-                        return Ok(Event::Continued);
+                        return Ok(ProcessEvent::Continued);
                     }
                     Some(Signal::SIGTTIN | Signal::SIGTTOU) => {
                         self.awaited = Some(Awaited::begin());
@@ -171,7 +175,7 @@ impl Group {
                             return Ok(event);
                         }
                         if self.awaited.is_some() {
-                            return Ok(Event::InBackground);
+                            return Ok(ProcessEvent::InBackground);
                         }
                     }
                     _ => {}
@@ -184,19 +188,19 @@ impl Group {
     }
 
     /// Looks at the terminal. A command that waits for it gets it in the foreground.
-    fn look(&mut self) -> io::Result<Option<Event>> {
+    fn look(&mut self) -> io::Result<Option<ProcessEvent>> {
         if self.terminal.as_ref().is_some_and(Terminal::is_gone) {
             self.terminal = None;
             self.awaited = None;
-            return Ok(Some(Event::HungUp));
+            return Ok(Some(ProcessEvent::HungUp));
         }
         let Some(awaited) = &mut self.awaited else { return Ok(None) };
         match awaited.ask(self.id) {
-            Reply::Wait => return Ok(None),
-            Reply::Lent(terminal) => self.terminal = Some(terminal),
-            Reply::Gone => {
+            TerminalReply::Wait => return Ok(None),
+            TerminalReply::Lent(terminal) => self.terminal = Some(terminal),
+            TerminalReply::Gone => {
                 self.awaited = None;
-                return Ok(Some(Event::HungUp));
+                return Ok(Some(ProcessEvent::HungUp));
             }
         }
         self.awaited = None;
@@ -207,7 +211,7 @@ impl Group {
 
 /// An event of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum ProcessEvent {
     /// It has ended with this exit code.
     Exited(u8),
     /// The user has suspended it, and it was continued.
@@ -219,14 +223,14 @@ pub(crate) enum Event {
     HungUp,
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !self.exited {
             // Without a permission, nothing else can be done.
             self.signal(Signal::SIGKILL).ok();
         }
         // The watcher may be gone.
-        self.watched.write_all(&Message::Farewell.encode()).ok();
+        self.watched.write_all(&OrderMessage::Farewell.encode()).ok();
     }
 }
 

@@ -12,8 +12,11 @@ use zk_curator::ConnectionState;
 use zk_curator::state::StateWatch;
 use zk_curator_client::internal::{HUP, is_heeded, sleep_until};
 
-use super::machine::{Caught, Effect, Ending, Input, Machine, Orders, Plan, Why};
-use super::process::{Event, Group};
+use super::machine::{
+    CommandEnding, Orders, PassedSignal, StopReason, SuperviseEffect, SuperviseInput,
+    SuperviseMachine, SupervisePlan,
+};
+use super::process::{ProcessEvent, ProcessGroup};
 use super::signals::Signals;
 use super::talk::Talk;
 use super::tenure::Tenure;
@@ -27,7 +30,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const MARGIN: Duration = Duration::from_millis(100);
 
 /// A lock, a leadership or a membership that is held while a command runs.
-pub(crate) struct Hold<'a> {
+pub(crate) struct SupervisedHold<'a> {
     pub(crate) tenure: &'a dyn Tenure,
     /// The word for it, for people.
     pub(crate) what: &'static str,
@@ -39,7 +42,7 @@ pub(crate) struct Hold<'a> {
     pub(crate) drain: LocalBoxFuture<'a, ()>,
 }
 
-impl<'a> Hold<'a> {
+impl<'a> SupervisedHold<'a> {
     /// A hold that nobody asks for.
     pub(crate) fn of(tenure: &'a dyn Tenure, what: &'static str) -> Self {
         let (asked, acknowledge) = (Box::pin(pending()), Box::pin(pending()));
@@ -49,17 +52,17 @@ impl<'a> Hold<'a> {
 
 /// Runs a command to its end, and stops it when the lock is lost.
 pub(crate) async fn supervise(
-    hold: Hold<'_>,
-    group: Group,
-    plan: Plan,
+    hold: SupervisedHold<'_>,
+    group: ProcessGroup,
+    plan: SupervisePlan,
     signals: &mut Signals,
     talk: &Talk,
-) -> Ending {
+) -> CommandEnding {
     let tenure = hold.tenure;
     let session = tenure.session_timeout();
-    let Hold { what, asked, acknowledge, drain, .. } = hold;
-    let driver = Driver {
-        machine: Machine::new(plan),
+    let SupervisedHold { what, asked, acknowledge, drain, .. } = hold;
+    let driver = SuperviseDriver {
+        machine: SuperviseMachine::new(plan),
         tenure,
         what,
         asked: asked.fuse(),
@@ -78,8 +81,8 @@ pub(crate) async fn supervise(
     driver.run().await
 }
 
-struct Driver<'a> {
-    machine: Machine,
+struct SuperviseDriver<'a> {
+    machine: SuperviseMachine,
     tenure: &'a dyn Tenure,
     what: &'static str,
     asked: Fuse<BoxFuture<'a, ()>>,
@@ -87,7 +90,7 @@ struct Driver<'a> {
     drain: LocalBoxFuture<'a, ()>,
     /// Those of the last two that the machine has asked for.
     beside: FuturesUnordered<LocalBoxFuture<'a, ()>>,
-    group: Group,
+    group: ProcessGroup,
     signals: &'a mut Signals,
     talk: &'a Talk,
     /// The session timeout.
@@ -101,8 +104,8 @@ struct Driver<'a> {
     valid_until: Instant,
 }
 
-impl Driver<'_> {
-    async fn run(mut self) -> Ending {
+impl SuperviseDriver<'_> {
+    async fn run(mut self) -> CommandEnding {
         loop {
             self.order();
             let input = self.next().await;
@@ -117,45 +120,45 @@ impl Driver<'_> {
 
     /// Returns the next input; `None` if only the clock has to be checked. Inputs that stop the
     /// command come first.
-    async fn next(&mut self) -> Option<Input> {
+    async fn next(&mut self) -> Option<SuperviseInput> {
         let (tenure, is_lost) = (self.tenure, self.machine.is_lost());
         let timer = self.machine.timer();
         let beat = self.beat();
         tokio::select! {
             biased;
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {
-                Some(Input::Timer)
+                Some(SuperviseInput::Timer)
             }
-            () = tenure.over(), if !is_lost => Some(Input::Lost),
+            () = tenure.over(), if !is_lost => Some(SuperviseInput::Lost),
             () = &mut self.asked, if !is_lost && !self.asked.is_terminated() => {
-                Some(if tenure.is_over() { Input::Lost } else { Input::Revoked })
+                Some(if tenure.is_over() { SuperviseInput::Lost } else { SuperviseInput::Revoked })
             }
             change = next_change(&mut self.states, tenure) => Some(match change {
-                Change::Suspended => {
+                HoldChange::Suspended => {
                     self.look_at_clock();
-                    Input::Suspended { until: self.until() }
+                    SuperviseInput::Suspended { until: self.until() }
                 }
-                Change::Connected => Input::Reconnected,
-                Change::Lost => Input::Lost,
+                HoldChange::Connected => SuperviseInput::Reconnected,
+                HoldChange::Lost => SuperviseInput::Lost,
             }),
             event = self.group.next() => self.event(event),
-            signal = self.signals.next() => Some(Input::Signal(signal)),
+            signal = self.signals.next() => Some(SuperviseInput::Signal(signal)),
             Some(()) = self.beside.next() => None,
             () = sleep_until(beat) => None,
         }
     }
 
-    fn event(&self, event: io::Result<Event>) -> Option<Input> {
+    fn event(&self, event: io::Result<ProcessEvent>) -> Option<SuperviseInput> {
         match event {
-            Ok(Event::Exited(code)) => Some(Input::Exited(code)),
-            Ok(Event::Continued) => {
+            Ok(ProcessEvent::Exited(code)) => Some(SuperviseInput::Exited(code)),
+            Ok(ProcessEvent::Continued) => {
                 let what = self.what;
                 self.talk.say(format!(
                     "continued: a command cannot be suspended while it holds a {what}"
                 ));
                 None
             }
-            Ok(Event::InBackground) => {
+            Ok(ProcessEvent::InBackground) => {
                 let what = self.what;
                 self.talk.say(format!(
                     "stopped: the command uses the terminal, and gets it in the foreground (fg); \
@@ -163,14 +166,16 @@ impl Driver<'_> {
                 ));
                 None
             }
-            Ok(Event::HungUp) if is_heeded(HUP) => Some(Input::Signal(Caught::Hangup)),
-            Ok(Event::HungUp) => {
+            Ok(ProcessEvent::HungUp) if is_heeded(HUP) => {
+                Some(SuperviseInput::Signal(PassedSignal::Hangup))
+            }
+            Ok(ProcessEvent::HungUp) => {
                 self.send(Signal::SIGCONT);
                 None
             }
             Err(error) => {
                 self.talk.say(format!("the command cannot be waited for: {error}"));
-                Some(Input::Exited(u8::MAX))
+                Some(SuperviseInput::Exited(u8::MAX))
             }
         }
     }
@@ -209,7 +214,7 @@ impl Driver<'_> {
     }
 
     /// Returns the inputs that follow from the clock alone.
-    fn overdue(&mut self) -> Vec<Input> {
+    fn overdue(&mut self) -> Vec<SuperviseInput> {
         if self.machine.is_lost() {
             return Vec::new();
         }
@@ -217,45 +222,45 @@ impl Driver<'_> {
         let is_told = self.orders.terminate.is_some_and(|at| at <= Instant::now());
         self.look_at_clock();
         let until = self.until();
-        let overslept = is_told.then_some(Input::Overslept { until });
-        let suspended = (until <= Instant::now()).then_some(Input::Suspended { until });
-        let lost = self.tenure.is_over().then_some(Input::Lost);
+        let overslept = is_told.then_some(SuperviseInput::Overslept { until });
+        let suspended = (until <= Instant::now()).then_some(SuperviseInput::Suspended { until });
+        let lost = self.tenure.is_over().then_some(SuperviseInput::Lost);
         suspended.into_iter().chain(lost).chain(overslept).collect()
     }
 
-    fn step(&mut self, input: Input) -> Option<Ending> {
+    fn step(&mut self, input: SuperviseInput) -> Option<CommandEnding> {
         let mut ending = None;
         for effect in self.machine.step(Instant::now(), input) {
             match effect {
-                Effect::Forward(signal) => self.send(signal.number()),
-                Effect::Terminate(why) => {
+                SuperviseEffect::Forward(signal) => self.send(signal.number()),
+                SuperviseEffect::Terminate(why) => {
                     // First, because a line costs time.
                     self.send(Signal::SIGTERM);
                     self.group.close_deadline();
                     self.talk.say(explain(why, self.what));
                 }
-                Effect::Kill => {
+                SuperviseEffect::Kill => {
                     self.send(Signal::SIGKILL);
                     self.group.close_deadline();
                 }
-                Effect::Acknowledge => {
+                SuperviseEffect::Acknowledge => {
                     self.beside.push(mem::replace(&mut self.acknowledge, ready(()).boxed_local()));
                 }
-                Effect::Drain => {
+                SuperviseEffect::Drain => {
                     self.beside.push(mem::replace(&mut self.drain, ready(()).boxed_local()));
                     self.talk.say("draining; a second signal ends that");
                 }
-                Effect::TellSuspended { until } => {
+                SuperviseEffect::TellSuspended { until } => {
                     let left = until.saturating_duration_since(Instant::now()).as_secs_f32();
                     let what = self.what;
                     let told =
                         format!("no connection; the {what} is certainly held for {left:.1} s");
                     self.talk.say(told);
                 }
-                Effect::TellReconnected => {
+                SuperviseEffect::TellReconnected => {
                     self.talk.say(format!("connected again; the {} is still held", self.what));
                 }
-                Effect::Finish(finished) => ending = Some(finished),
+                SuperviseEffect::Finish(finished) => ending = Some(finished),
             }
         }
         ending
@@ -269,14 +274,14 @@ impl Driver<'_> {
 }
 
 /// A change of the connection.
-enum Change {
+enum HoldChange {
     Suspended,
     Connected,
     Lost,
 }
 
 /// Returns the next change of the connection. Waits forever after the last one.
-async fn next_change(states: &mut Option<StateWatch>, tenure: &dyn Tenure) -> Change {
+async fn next_change(states: &mut Option<StateWatch>, tenure: &dyn Tenure) -> HoldChange {
     loop {
         let status = match states {
             Some(states) => states.next().await,
@@ -284,30 +289,32 @@ async fn next_change(states: &mut Option<StateWatch>, tenure: &dyn Tenure) -> Ch
         };
         let Some(status) = status else {
             *states = None;
-            return Change::Lost;
+            return HoldChange::Lost;
         };
         match status.state {
-            ConnectionState::Lost | ConnectionState::Closed => return Change::Lost,
-            _ if status.session_epoch != tenure.session_epoch() => return Change::Lost,
+            ConnectionState::Lost | ConnectionState::Closed => return HoldChange::Lost,
+            _ if status.session_epoch != tenure.session_epoch() => return HoldChange::Lost,
             // A server that has lost its quorum does not keep the session alive.
-            ConnectionState::Suspended | ConnectionState::ReadOnly => return Change::Suspended,
+            ConnectionState::Suspended | ConnectionState::ReadOnly => return HoldChange::Suspended,
             ConnectionState::Connected | ConnectionState::Reconnected { .. } => {
-                return Change::Connected;
+                return HoldChange::Connected;
             }
             _ => {}
         }
     }
 }
 
-fn explain(why: Why, what: &str) -> String {
+fn explain(why: StopReason, what: &str) -> String {
     match why {
-        Why::Suspended => {
+        StopReason::Suspended => {
             format!("no connection: the command is stopped before the {what} can be lost")
         }
-        Why::Lost => format!("the {what} is lost: the command is stopped"),
-        Why::Overslept => {
+        StopReason::Lost => format!("the {what} is lost: the command is stopped"),
+        StopReason::Overslept => {
             format!("zkc did not run: the command is stopped before the {what} can be lost")
         }
-        Why::Revoked => format!("another client asks for the {what}: the command is stopped"),
+        StopReason::Revoked => {
+            format!("another client asks for the {what}: the command is stopped")
+        }
     }
 }

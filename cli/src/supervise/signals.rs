@@ -5,20 +5,20 @@ use std::io;
 use nix::sys::signal::Signal as Number;
 use zk_curator_client::internal::CaughtSignals;
 
-use super::machine::Caught;
+use super::machine::PassedSignal;
 use crate::stop::Handled;
 
-const PASSED: [(Caught, Number); 7] = [
-    (Caught::Interrupt, Number::SIGINT),
-    (Caught::Terminate, Number::SIGTERM),
-    (Caught::Hangup, Number::SIGHUP),
-    (Caught::Quit, Number::SIGQUIT),
-    (Caught::User1, Number::SIGUSR1),
-    (Caught::User2, Number::SIGUSR2),
-    (Caught::Window, Number::SIGWINCH),
+const PASSED: [(PassedSignal, Number); 7] = [
+    (PassedSignal::Interrupt, Number::SIGINT),
+    (PassedSignal::Terminate, Number::SIGTERM),
+    (PassedSignal::Hangup, Number::SIGHUP),
+    (PassedSignal::Quit, Number::SIGQUIT),
+    (PassedSignal::User1, Number::SIGUSR1),
+    (PassedSignal::User2, Number::SIGUSR2),
+    (PassedSignal::Window, Number::SIGWINCH),
 ];
 
-impl Caught {
+impl PassedSignal {
     pub(crate) fn number(self) -> Number {
         let found = PASSED.iter().find(|(caught, _)| *caught == self);
         found.map_or(Number::SIGTERM, |(_, number)| *number)
@@ -39,7 +39,7 @@ impl Caught {
 /// not passed on, because the command ignores them, too.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    passed: CaughtSignals<Caught>,
+    passed: CaughtSignals<PassedSignal>,
     /// Caught unless ignored, so that this process cannot be suspended while the command runs.
     _stop: CaughtSignals<()>,
     _handled: Handled,
@@ -56,12 +56,12 @@ impl Signals {
     }
 
     /// Returns the next signal.
-    pub(crate) async fn next(&mut self) -> Caught {
+    pub(crate) async fn next(&mut self) -> PassedSignal {
         self.passed.next().await
     }
 
     /// Returns the next signal that asks for the end.
-    pub(crate) async fn end(&mut self) -> Caught {
+    pub(crate) async fn end(&mut self) -> PassedSignal {
         loop {
             let caught = self.next().await;
             if caught.ends() {
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn each_signal_has_its_code() {
-        assert_eq!(Caught::Interrupt.code(), 130);
-        assert_eq!(Caught::Terminate.code(), 143);
-        assert_eq!(Caught::Hangup.code(), 129);
+        assert_eq!(PassedSignal::Interrupt.code(), 130);
+        assert_eq!(PassedSignal::Terminate.code(), 143);
+        assert_eq!(PassedSignal::Hangup.code(), 129);
     }
 }

@@ -55,7 +55,7 @@ pub(super) struct Awaited {
 
 /// The answer of a terminal to a command that waits for it.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum TerminalReply {
     /// Other processes have it.
     Wait,
     /// The command has it now.
@@ -70,19 +70,19 @@ impl Awaited {
     }
 
     /// Lends the terminal to a group if this process is in its foreground.
-    pub(super) fn ask(&mut self, group: Pid) -> Reply {
+    pub(super) fn ask(&mut self, group: Pid) -> TerminalReply {
         match self.device.take() {
-            Some(device) if is_gone(&device) => Reply::Gone,
+            Some(device) if is_gone(&device) => TerminalReply::Gone,
             Some(device) if is_ours(&device) => {
                 let terminal = Terminal::with(device);
                 bring(&terminal.device, group);
-                Reply::Lent(terminal)
+                TerminalReply::Lent(terminal)
             }
             Some(device) => {
                 self.device = Some(device);
-                Reply::Wait
+                TerminalReply::Wait
             }
-            None => Reply::Gone,
+            None => TerminalReply::Gone,
         }
     }
 }

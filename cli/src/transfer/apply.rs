@@ -6,9 +6,9 @@ use bytes::Bytes;
 use zk_curator::op::{CreateOp, SetDataOp, Transaction, fan_out};
 use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandFailure, Exit};
 use crate::path;
-use crate::walk::{self, Pace};
+use crate::walk::{self, WalkPace};
 
 /// The greatest size of a transaction in bytes: half of what servers accept by default.
 pub(crate) const MAX_BYTES: usize = 512 << 10;
@@ -25,7 +25,7 @@ const BURNT: &str = "zkc-burn-";
 
 /// A change of a node.
 #[derive(Debug, Clone)]
-pub(crate) enum Change {
+pub(crate) enum NodeChange {
     Create {
         path: String,
         /// `None` for null data.
@@ -50,7 +50,7 @@ pub(crate) enum Change {
     },
 }
 
-impl Change {
+impl NodeChange {
     /// Returns an estimate of the bytes in a request.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -112,7 +112,7 @@ impl Change {
     /// Returns `true` if the node is as after this change.
     async fn is_applied(&self, zk: &CuratorFramework) -> Result<bool, Error> {
         let paths = [self.path().to_owned()];
-        let answer = walk::read_each(zk, &paths, &mut Pace::up_to(1)).await?.pop();
+        let answer = walk::read_each(zk, &paths, &mut WalkPace::up_to(1)).await?.pop();
         let state = match answer.transpose() {
             Err(error) if error.kind() == ErrorKind::NoNode => None,
             state => state?,
@@ -133,32 +133,36 @@ fn length(data: &Option<Bytes>) -> usize {
 }
 
 /// Splits the sequence numbers of a parent into changes that fit into a transaction.
-fn burns(parent: &str, mut numbers: u64, limit: Limit) -> impl Iterator<Item = Change> + '_ {
-    let one = limit.bytes_of(&Change::Burn { parent: parent.to_owned(), numbers: 1 });
+fn burns(
+    parent: &str,
+    mut numbers: u64,
+    limit: TransactionLimit,
+) -> impl Iterator<Item = NodeChange> + '_ {
+    let one = limit.bytes_of(&NodeChange::Burn { parent: parent.to_owned(), numbers: 1 });
     let most = (limit.bytes / one).clamp(1, MAX_OPS / 2);
     std::iter::from_fn(move || {
         let now = usize::try_from(numbers).unwrap_or(usize::MAX).min(most);
         numbers -= u64::try_from(now).unwrap_or(numbers);
-        (now > 0).then(|| Change::Burn { parent: parent.to_owned(), numbers: now })
+        (now > 0).then(|| NodeChange::Burn { parent: parent.to_owned(), numbers: now })
     })
 }
 
 /// The limit of the size of transactions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limit {
+pub(crate) struct TransactionLimit {
     bytes: usize,
     /// The bytes that the chroot and the namespace add to each path.
     prefix: usize,
 }
 
-impl Limit {
+impl TransactionLimit {
     /// Half of the greatest request, because the sizes of changes are estimates.
     pub(crate) fn of(zk: &CuratorFramework) -> Self {
         let prefix = zk.server_path("/").len();
         Self { bytes: MAX_BYTES.min(zk.max_frame() / 2), prefix }
     }
 
-    fn bytes_of(&self, change: &Change) -> usize {
+    fn bytes_of(&self, change: &NodeChange) -> usize {
         change.bytes().saturating_add(change.ops().saturating_mul(self.prefix))
     }
 }
@@ -168,15 +172,15 @@ impl Limit {
 pub(crate) struct Size {
     bytes: usize,
     ops: usize,
-    limit: Limit,
+    limit: TransactionLimit,
 }
 
 impl Size {
-    pub(crate) const fn none(limit: Limit) -> Self {
+    pub(crate) const fn none(limit: TransactionLimit) -> Self {
         Self { bytes: 0, ops: 0, limit }
     }
 
-    pub(crate) fn add(&mut self, change: &Change) {
+    pub(crate) fn add(&mut self, change: &NodeChange) {
         self.bytes = self.bytes.saturating_add(self.limit.bytes_of(change));
         self.ops = self.ops.saturating_add(change.ops());
     }
@@ -201,7 +205,7 @@ impl Size {
 #[derive(Debug)]
 pub(crate) struct Applier<'a> {
     zk: &'a CuratorFramework,
-    pending: Vec<Change>,
+    pending: Vec<NodeChange>,
     size: Size,
     /// The ACLs to set after the transaction, with the versions that they replace.
     acls: Vec<(String, Vec<Acl>, i32)>,
@@ -212,7 +216,7 @@ pub(crate) struct Applier<'a> {
 impl<'a> Applier<'a> {
     pub(crate) fn new(zk: &'a CuratorFramework) -> Self {
         let (pending, acls) = Default::default();
-        let size = Size::none(Limit::of(zk));
+        let size = Size::none(TransactionLimit::of(zk));
         Self { zk, pending, size, acls, transactions: 0, changes: 0 }
     }
 
@@ -221,7 +225,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Adds a change. Sends the earlier ones if there is no room for it in their transaction.
-    pub(crate) async fn push(&mut self, change: Change) -> Result<(), Failure> {
+    pub(crate) async fn push(&mut self, change: NodeChange) -> Result<(), CommandFailure> {
         let mut size = self.size;
         size.add(&change);
         if !size.fits() {
@@ -235,7 +239,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Adds the changes that raise the counter of a parent.
-    pub(crate) async fn burn(&mut self, parent: &str, numbers: u64) -> Result<(), Failure> {
+    pub(crate) async fn burn(&mut self, parent: &str, numbers: u64) -> Result<(), CommandFailure> {
         for change in burns(parent, numbers, self.size.limit) {
             self.push(change).await?;
         }
@@ -248,13 +252,13 @@ impl<'a> Applier<'a> {
         path: String,
         acl: Vec<Acl>,
         version: i32,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         self.acls.push((path, acl, version));
         if self.acls.len() >= MAX_OPS { self.flush().await } else { Ok(()) }
     }
 
     /// Sends what is left.
-    pub(crate) async fn flush(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn flush(&mut self) -> Result<(), CommandFailure> {
         if !self.pending.is_empty() {
             self.commit().await.map_err(|error| self.explain(error))?;
             self.transactions += 1;
@@ -275,7 +279,7 @@ impl<'a> Applier<'a> {
 
     /// Sends a transaction. After a lost response, one of its changes tells if it was applied.
     async fn commit(&self) -> Result<(), Error> {
-        let witness = self.pending.iter().find(|change| !matches!(change, Change::Burn { .. }));
+        let witness = self.pending.iter().find(|change| !matches!(change, NodeChange::Burn { .. }));
         for _ in 1..ATTEMPTS {
             match self.send().await {
                 Err(error) if error.may_have_applied() => {
@@ -305,14 +309,14 @@ impl<'a> Applier<'a> {
     }
 
     /// Says what was done before a failure.
-    pub(crate) fn explain(&self, failure: impl Into<Failure>) -> Failure {
+    pub(crate) fn explain(&self, failure: impl Into<CommandFailure>) -> CommandFailure {
         let failure = failure.into();
         match self.changes {
             0 if failure.exit() == Exit::UNKNOWN => failure,
             0 => failure.hint("nothing was changed"),
             changes => {
                 let done = format!("done in part: {changes} changes; then {failure}");
-                Failure::new(Exit::PARTLY, done)
+                CommandFailure::new(Exit::PARTLY, done)
             }
         }
     }
@@ -325,12 +329,12 @@ mod tests {
     #[test]
     fn burns_fit_into_transactions() {
         for (bytes, prefix) in [(MAX_BYTES, 1), (20_000, 1), (MAX_BYTES, 3_000)] {
-            let limit = Limit { bytes, prefix };
+            let limit = TransactionLimit { bytes, prefix };
             for (parent, numbers) in
                 [("/q", 0), ("/q", 1), ("/q", 1_234), (&*"/long".repeat(900), 900)]
             {
                 let changes: Vec<_> = burns(parent, numbers, limit).collect();
-                let total: usize = changes.iter().map(Change::ops).sum();
+                let total: usize = changes.iter().map(NodeChange::ops).sum();
                 assert_eq!(total as u64, numbers * 2);
                 for change in changes {
                     let mut size = Size::none(limit);

@@ -5,7 +5,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::plan::{Hazard, NAMED, OnLow};
 use crate::app::App;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::output::printable;
 
 /// The treatment of sequence counters that are too low.
@@ -49,7 +49,7 @@ impl Low {
     }
 
     /// Refuses low counters, or asks if it is expensive to raise them.
-    pub(crate) async fn check(self, app: &App, hazards: &[Hazard]) -> Result<(), Failure> {
+    pub(crate) async fn check(self, app: &App, hazards: &[Hazard]) -> Result<(), CommandFailure> {
         Self::warn(app, hazards);
         if self.refuses(hazards) {
             let nodes = hazards.len();
@@ -57,7 +57,7 @@ impl Low {
                 "refused: new sequential children of {nodes} nodes would sort before restored ones"
             );
             let hint = "--burn-sequences raises the counters; --ignore-sequences accepts it";
-            return Err(Failure::usage(text).hint(hint));
+            return Err(CommandFailure::usage(text).hint(hint));
         }
         let numbers: u64 = hazards.iter().map(Hazard::burn).sum();
         if self.policy() == OnLow::Burn && numbers > MANY_NUMBERS {

@@ -12,24 +12,24 @@ use tokio::time::Instant;
 use zk_curator::watch::PersistentWatch;
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
-use super::file::{Part, Target};
-use super::format::{Consistency, Header, Trailer};
-use super::record::Record;
-use super::settle::Changed;
-use super::source::{self, Walk};
-use crate::exit::Failure;
+use super::file::{BackupPart, BackupTarget};
+use super::format::{BackupHeader, Consistency, Trailer};
+use super::record::TransferRecord;
+use super::settle::ChangedNodes;
+use super::source::{self, SourceWalk};
+use crate::exit::CommandFailure;
 use crate::node::hex;
 use crate::path;
-use crate::progress::Progress;
-use crate::unreadable::Unreadable;
-use crate::walk::Pace;
+use crate::progress::ProgressLine;
+use crate::unreadable::UnreadableNodes;
+use crate::walk::WalkPace;
 
 /// The options of a backup.
 #[derive(Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct BackupOptions<'a> {
     pub(crate) root: &'a str,
-    pub(crate) file: &'a Target,
-    pub(crate) header: Header,
+    pub(crate) file: &'a BackupTarget,
+    pub(crate) header: BackupHeader,
     pub(crate) plain: bool,
     /// The time to find a moment without a change, after the tree was read.
     pub(crate) within: Duration,
@@ -42,7 +42,7 @@ pub(crate) struct Options<'a> {
 pub(crate) struct Summary {
     pub(crate) trailer: Trailer,
     /// The nodes that are missing in the file.
-    pub(crate) unreadable: Unreadable,
+    pub(crate) unreadable: UnreadableNodes,
     pub(crate) ephemerals: u64,
     /// The nodes with hidden passwords in their ACLs.
     pub(crate) masked: u64,
@@ -54,13 +54,13 @@ pub(crate) struct Summary {
 
 /// Numbers of the nodes of a file.
 #[derive(Debug, Default)]
-struct Counts {
+struct BackupCounts {
     ephemerals: u64,
     masked: u64,
 }
 
-impl Counts {
-    fn add(&mut self, record: &Record) {
+impl BackupCounts {
+    fn add(&mut self, record: &TransferRecord) {
         self.ephemerals += u64::from(record.kind.is_ephemeral());
         self.masked += u64::from(record.has_masked_acl());
     }
@@ -69,14 +69,14 @@ impl Counts {
 /// Writes a backup.
 pub(crate) async fn backup(
     zk: &CuratorFramework,
-    options: Options<'_>,
-    progress: &Progress,
-) -> Result<Summary, Failure> {
+    options: BackupOptions<'_>,
+    progress: &ProgressLine,
+) -> Result<Summary, CommandFailure> {
     let mut follow = Follow::start(zk, options.root).await?;
     zk.sync(options.root).await?;
     let began = zk.last_zxid_seen();
-    let mut part = Part::create(options.file, &options.header, options.plain)?;
-    let (mut walk, mut counts) = (Walk::new(options.root, true), Counts::default());
+    let mut part = BackupPart::create(options.file, &options.header, options.plain)?;
+    let (mut walk, mut counts) = (SourceWalk::new(options.root, true), BackupCounts::default());
     loop {
         let found = walk.next(zk).await?;
         if found.is_empty() {
@@ -108,7 +108,7 @@ pub(crate) async fn backup(
     if published {
         part.publish(options.file)?;
     }
-    let Counts { ephemerals, masked } = counts;
+    let BackupCounts { ephemerals, masked } = counts;
     Ok(Summary { trailer, unreadable, ephemerals, masked, gap, published })
 }
 
@@ -117,11 +117,11 @@ pub(crate) async fn backup(
 async fn settle(
     zk: &CuratorFramework,
     follow: &mut Follow,
-    options: &Options<'_>,
-    unreadable: &mut Unreadable,
-) -> Result<BTreeMap<String, Option<Record>>, Error> {
+    options: &BackupOptions<'_>,
+    unreadable: &mut UnreadableNodes,
+) -> Result<BTreeMap<String, Option<TransferRecord>>, Error> {
     let end = Instant::now() + options.within;
-    let (mut newer, mut pace) = (BTreeMap::new(), Pace::up_to(1_024));
+    let (mut newer, mut pace) = (BTreeMap::new(), WalkPace::up_to(1_024));
     loop {
         // All events up to this moment precede the response.
         zk.sync(options.root).await?;
@@ -158,14 +158,14 @@ fn is_recorded(zk: &CuratorFramework, path: &str, root: &str) -> bool {
 
 /// Copies a file with the newer states of nodes, and ends it.
 fn combine(
-    mut part: Part,
-    mut newer: BTreeMap<String, Option<Record>>,
+    mut part: BackupPart,
+    mut newer: BTreeMap<String, Option<TransferRecord>>,
     trailer: Trailer,
-    options: &Options<'_>,
-) -> Result<(Part, Trailer, Counts), Failure> {
+    options: &BackupOptions<'_>,
+) -> Result<(BackupPart, Trailer, BackupCounts), CommandFailure> {
     let mut copy = Copy {
-        part: Part::create(options.file, &options.header, options.plain)?,
-        counts: Counts::default(),
+        part: BackupPart::create(options.file, &options.header, options.plain)?,
+        counts: BackupCounts::default(),
         parents: newer.keys().map(|path| (path::split(path).0.to_owned(), false)).collect(),
     };
     part.finish(Trailer::new(trailer.consistency, None))?;
@@ -198,14 +198,14 @@ fn combine(
 
 /// The file with the newer states.
 struct Copy {
-    part: Part,
-    counts: Counts,
+    part: BackupPart,
+    counts: BackupCounts,
     /// The parents of newer nodes, and `true` for those that are in the file.
     parents: BTreeMap<String, bool>,
 }
 
 impl Copy {
-    fn write(&mut self, record: &Record) -> Result<(), Failure> {
+    fn write(&mut self, record: &TransferRecord) -> Result<(), CommandFailure> {
         if let Some(there) = self.parents.get_mut(&record.path) {
             *there = true;
         }
@@ -218,15 +218,15 @@ impl Copy {
 struct Follow {
     /// `None` with servers before ZooKeeper 3.6.
     watch: Option<PersistentWatch>,
-    changed: Changed,
+    changed: ChangedNodes,
 }
 
 impl Follow {
     async fn start(zk: &CuratorFramework, root: &str) -> Result<Self, Error> {
         match zk.add_watch(root).recursive().await {
-            Ok(watch) => Ok(Self { watch: Some(watch), changed: Changed::default() }),
+            Ok(watch) => Ok(Self { watch: Some(watch), changed: ChangedNodes::default() }),
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                let changed = Changed::unknown("the server has no persistent watches");
+                let changed = ChangedNodes::unknown("the server has no persistent watches");
                 Ok(Self { watch: None, changed })
             }
             Err(error) => Err(error),

@@ -10,9 +10,9 @@ use std::path::Path;
 use zk_curator::Stat;
 use zk_curator_recipes::inspect::{Node, recognise};
 
-use super::file::Backup;
-use super::record::{Kind, Record};
-use crate::exit::Failure;
+use super::file::OpenBackup;
+use super::record::{RecordKind, TransferRecord};
+use crate::exit::CommandFailure;
 use crate::{node, path};
 
 /// Larger data say nothing about a recipe.
@@ -21,16 +21,16 @@ const MAX_DATA: usize = 4 << 10;
 const PROTECTED: &str = "_c_";
 
 /// Returns the paths of the ephemeral nodes that recipes have, in the file.
-pub(super) fn contenders(file: &Path) -> Result<BTreeSet<String>, Failure> {
+pub(super) fn contenders(file: &Path) -> Result<BTreeSet<String>, CommandFailure> {
     let mut directories = BTreeMap::new();
-    let mut first = Backup::open(file)?;
+    let mut first = OpenBackup::open(file)?;
     while let Some(record) = first.next()? {
         if record.kind.is_ephemeral() {
             let directory = path::split(&record.path).0;
             directories.insert(directory.to_owned(), Node::new(directory));
         }
     }
-    let mut second = Backup::open(file)?;
+    let mut second = OpenBackup::open(file)?;
     while let Some(record) = second.next()?.filter(|_| !directories.is_empty()) {
         if let Some(directory) = directories.get_mut(&record.path) {
             directory.data = of(&record).data;
@@ -44,10 +44,10 @@ pub(super) fn contenders(file: &Path) -> Result<BTreeSet<String>, Failure> {
     Ok(directories.values().flat_map(in_directory).collect())
 }
 
-fn of(record: &Record) -> Node {
+fn of(record: &TransferRecord) -> Node {
     let owner = match record.kind {
-        Kind::Ephemeral(owner) => owner,
-        Kind::Persistent | Kind::Container | Kind::Ttl(_) => 0,
+        RecordKind::Ephemeral(owner) => owner,
+        RecordKind::Persistent | RecordKind::Container | RecordKind::Ttl(_) => 0,
     };
     let data = record.data.clone().filter(|data| data.len() <= MAX_DATA);
     let stat = Stat { ephemeral_owner: owner, czxid: record.czxid, ..Stat::default() };

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use hmac_sha256::Hash;
 use zk_curator::{Acl, CreateMode, CuratorFramework, Stat};
 
-use super::apply::{Applier, Change, Limit, Size};
-use super::plan::{Hazard, NAMED, Sequences, Step};
-use super::record::Record;
-use super::source::{Found, Walk};
-use crate::exit::{Exit, Failure};
+use super::apply::{Applier, NodeChange, Size, TransactionLimit};
+use super::plan::{Hazard, NAMED, Sequences, TransferStep};
+use super::record::TransferRecord;
+use super::source::{SourceNode, SourceWalk};
+use crate::exit::{CommandFailure, Exit};
 use crate::path;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// A copy of a subtree.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Copying<'a> {
 
 /// The nodes to copy.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CopyPlan {
     pub(crate) nodes: u64,
     /// Ephemeral nodes are not copied.
     pub(crate) ephemerals: Vec<String>,
@@ -36,8 +36,8 @@ pub(crate) struct Plan {
     size: Size,
 }
 
-impl Plan {
-    fn empty(limit: Limit) -> Self {
+impl CopyPlan {
+    fn empty(limit: TransactionLimit) -> Self {
         let (ephemerals, hazards) = (Vec::new(), Vec::new());
         Self { nodes: 0, ephemerals, hazards, size: Size::none(limit) }
     }
@@ -57,29 +57,29 @@ impl Plan {
 
 impl Copying<'_> {
     /// Refuses what cannot be copied, without a request.
-    pub(crate) fn check_paths(&self) -> Result<(), Failure> {
+    pub(crate) fn check_paths(&self) -> Result<(), CommandFailure> {
         path::refuse_system(self.zk, self.from)?;
         path::refuse_system(self.zk, self.to)?;
         if path::is_within(self.to, self.from) {
-            return Err(Failure::usage(format!("{} is within {}", self.to, self.from)));
+            return Err(CommandFailure::usage(format!("{} is within {}", self.to, self.from)));
         }
         Ok(())
     }
 
     /// Reads the subtree.
-    pub(crate) async fn plan(&self, progress: &Progress) -> Result<Plan, Failure> {
+    pub(crate) async fn plan(&self, progress: &ProgressLine) -> Result<CopyPlan, CommandFailure> {
         let parent = path::split(self.to).0;
         let parent_stat = self.zk.exists(parent).await?;
         let mut sequences = Sequences::default();
         match &parent_stat {
             Some(stat) => sequences.exists(parent, stat),
-            None => return Err(Failure::no_node(parent)),
+            None => return Err(CommandFailure::no_node(parent)),
         }
         if self.zk.exists(self.to).await?.is_some() {
-            return Err(Failure::new(Exit::CONFLICT, format!("node exists: {}", self.to)));
+            return Err(CommandFailure::new(Exit::CONFLICT, format!("node exists: {}", self.to)));
         }
-        let mut plan = Plan::empty(Limit::of(self.zk));
-        let (mut walk, mut is_root) = (Walk::new(self.from, false), true);
+        let mut plan = CopyPlan::empty(TransactionLimit::of(self.zk));
+        let (mut walk, mut is_root) = (SourceWalk::new(self.from, false), true);
         loop {
             let found = walk.next(self.zk).await?;
             if found.is_empty() {
@@ -88,7 +88,8 @@ impl Copying<'_> {
             progress.add(found.len());
             for node in found {
                 if is_root && self.removes && !self.recursive && node.stat.num_children > 0 {
-                    let failure = Failure::new(Exit::CONFLICT, format!("not empty: {}", self.from));
+                    let failure =
+                        CommandFailure::new(Exit::CONFLICT, format!("not empty: {}", self.from));
                     return Err(failure.hint("pass -r"));
                 }
                 is_root = false;
@@ -103,13 +104,15 @@ impl Copying<'_> {
         }
         if self.removes && !plan.ephemerals.is_empty() || plan.nodes == 0 {
             let text = format!("ephemeral: {}", plan.ephemerals.join(" "));
-            return Err(Failure::new(Exit::CONFLICT, text).hint("it belongs to a live session"));
+            return Err(
+                CommandFailure::new(Exit::CONFLICT, text).hint("it belongs to a live session")
+            );
         }
         plan.hazards = sequences.hazards();
         Ok(plan)
     }
 
-    fn note(&self, plan: &mut Plan, sequences: &mut Sequences, record: Record) {
+    fn note(&self, plan: &mut CopyPlan, sequences: &mut Sequences, record: TransferRecord) {
         if record.kind.is_ephemeral() {
             if plan.ephemerals.len() < NAMED {
                 plan.ephemerals.push(record.path);
@@ -118,30 +121,31 @@ impl Copying<'_> {
         }
         let version = record.version;
         let create = self.create(record.clone(), Acl::open_unsafe());
-        let step = Step::Create { mode: CreateMode::Persistent, ttl: None, acl: Vec::new() };
+        let step =
+            TransferStep::Create { mode: CreateMode::Persistent, ttl: None, acl: Vec::new() };
         sequences.add(&path::moved(&record.path, self.from, self.to), &step);
         plan.nodes += 1;
         plan.size.add(&create);
         if self.removes {
-            plan.size.add(&Change::Delete { path: record.path, version });
+            plan.size.add(&NodeChange::Delete { path: record.path, version });
         }
     }
 
-    fn create(&self, record: Record, acl: Vec<Acl>) -> Change {
+    fn create(&self, record: TransferRecord, acl: Vec<Acl>) -> NodeChange {
         let path = path::moved(&record.path, self.from, self.to);
-        Change::Create { path, data: record.data, acl, mode: CreateMode::Persistent, ttl: None }
+        NodeChange::Create { path, data: record.data, acl, mode: CreateMode::Persistent, ttl: None }
     }
 
     /// Performs the copy. Returns the number of transactions.
     pub(crate) async fn apply(
         &self,
-        plan: &Plan,
+        plan: &CopyPlan,
         burn: bool,
-        progress: &Progress,
-    ) -> Result<u64, Failure> {
+        progress: &ProgressLine,
+    ) -> Result<u64, CommandFailure> {
         let mut applier = Applier::new(self.zk);
         let mut copied = BTreeMap::new();
-        let mut walk = Walk::new(self.from, true);
+        let mut walk = SourceWalk::new(self.from, true);
         loop {
             let found = walk.next(self.zk).await.map_err(|error| applier.explain(error))?;
             if found.is_empty() {
@@ -151,7 +155,7 @@ impl Copying<'_> {
                 let record = node.record;
                 if record.has_masked_acl() {
                     let text = format!("no permission to read the whole ACL: {}", record.path);
-                    return Err(applier.explain(Failure::new(Exit::NO_PERMISSION, text)));
+                    return Err(applier.explain(CommandFailure::new(Exit::NO_PERMISSION, text)));
                 }
                 if self.removes {
                     copied.insert(record.path.clone(), Copied::of(&record, node.stat));
@@ -177,7 +181,7 @@ impl Copying<'_> {
             }
             // Children precede their parents.
             for (path, Copied { stat, .. }) in copied.into_iter().rev() {
-                applier.push(Change::Delete { path, version: stat.version }).await?;
+                applier.push(NodeChange::Delete { path, version: stat.version }).await?;
                 progress.add(1);
             }
         }
@@ -187,12 +191,12 @@ impl Copying<'_> {
 
     /// Compares the copy with the original, before that is removed. The versions of ACLs tell
     /// whether they have changed, so no ACL is read again.
-    async fn verify(&self, copied: &BTreeMap<String, Copied>) -> Result<(), Failure> {
-        let same = |path: &str, node: &Found| {
+    async fn verify(&self, copied: &BTreeMap<String, Copied>) -> Result<(), CommandFailure> {
+        let same = |path: &str, node: &SourceNode| {
             copied.get(path).is_some_and(|copied| copied.is_original(&node.stat))
         };
         let original = self.count(self.from, same).await?;
-        let same = |path: &str, node: &Found| {
+        let same = |path: &str, node: &SourceNode| {
             let path = path::moved(path, self.to, self.from);
             copied.get(&path).is_some_and(|copied| copied.is_copy(node))
         };
@@ -202,16 +206,16 @@ impl Copying<'_> {
         }
         let text = format!("{} changed during the copy and was not removed", self.from);
         let hint = format!("zkc diff {} {} shows the differences", self.from, self.to);
-        Err(Failure::new(Exit::PARTLY, text).hint(hint))
+        Err(CommandFailure::new(Exit::PARTLY, text).hint(hint))
     }
 
     /// Returns the number of the nodes of a subtree; `usize::MAX` if one of them is not the same.
     async fn count(
         &self,
         root: &str,
-        is_same: impl Fn(&str, &Found) -> bool,
-    ) -> Result<usize, Failure> {
-        let (mut walk, mut nodes) = (Walk::new(root, false), 0_usize);
+        is_same: impl Fn(&str, &SourceNode) -> bool,
+    ) -> Result<usize, CommandFailure> {
+        let (mut walk, mut nodes) = (SourceWalk::new(root, false), 0_usize);
         loop {
             let found = walk.next(self.zk).await?;
             if found.is_empty() {
@@ -234,7 +238,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn of(record: &Record, stat: Stat) -> Self {
+    fn of(record: &TransferRecord, stat: Stat) -> Self {
         Self { stat, data: record.data.as_deref().map(Hash::hash) }
     }
 
@@ -245,7 +249,7 @@ impl Copied {
     }
 
     /// Returns `true` if the node is as it was created.
-    fn is_copy(&self, node: &Found) -> bool {
+    fn is_copy(&self, node: &SourceNode) -> bool {
         let is_new = node.stat.version == 0 && node.stat.aversion == 0;
         is_new
             && !node.record.kind.is_ephemeral()

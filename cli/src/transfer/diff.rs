@@ -6,16 +6,16 @@ use std::path::Path;
 use hmac_sha256::Hash;
 use zk_curator::CuratorFramework;
 
-use super::file::Backup;
-use super::record::Record;
-use super::source::Walk;
-use crate::exit::Failure;
+use super::file::OpenBackup;
+use super::record::TransferRecord;
+use super::source::SourceWalk;
+use crate::exit::CommandFailure;
 use crate::path;
-use crate::unreadable::{Unreadable, Why};
+use crate::unreadable::{UnreadableNodes, UnreadableReason};
 
 /// The nodes that are compared, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scope {
+pub(crate) struct DiffScope {
     pub(crate) ephemerals: bool,
     pub(crate) acls: bool,
 }
@@ -23,12 +23,12 @@ pub(crate) struct Scope {
 /// A tree, as far as it is compared. It has hashes instead of data. Its paths are relative to its
 /// root.
 #[derive(Debug, Default)]
-pub(crate) struct Tree {
+pub(crate) struct DiffTree {
     nodes: BTreeMap<String, Print>,
     /// `true` for an old file, in which null data are empty.
     blurs_null: bool,
     /// The nodes that could not be read, and below which nothing is known.
-    pub(crate) unreadable: Unreadable,
+    pub(crate) unreadable: UnreadableNodes,
 }
 
 /// A node, as far as it is compared.
@@ -40,14 +40,14 @@ struct Print {
     is_ephemeral: bool,
 }
 
-impl Tree {
+impl DiffTree {
     /// Reads a subtree. Fails only if its root cannot be read.
     pub(crate) async fn of_servers(
         zk: &CuratorFramework,
         root: &str,
-        scope: Scope,
-    ) -> Result<Self, Failure> {
-        let (mut tree, mut walk) = (Self::default(), Walk::new(root, scope.acls));
+        scope: DiffScope,
+    ) -> Result<Self, CommandFailure> {
+        let (mut tree, mut walk) = (Self::default(), SourceWalk::new(root, scope.acls));
         loop {
             let found = walk.next(zk).await?;
             if found.is_empty() {
@@ -63,20 +63,21 @@ impl Tree {
     }
 
     /// Reads a backup file. Returns its root too.
-    pub(crate) fn of_file(path: &Path, scope: Scope) -> Result<(Self, String), Failure> {
-        let mut file = Backup::open(path)?;
+    pub(crate) fn of_file(path: &Path, scope: DiffScope) -> Result<(Self, String), CommandFailure> {
+        let mut file = OpenBackup::open(path)?;
         let (mut tree, root) = (Self::default(), file.header().root.clone());
         tree.blurs_null = !file.header().tells_null();
         while let Some(record) = file.next()? {
             tree.add(&record, &root, scope);
         }
         let unreadable = file.trailer().into_iter().flat_map(|trailer| &trailer.unreadable);
-        tree.unreadable =
-            unreadable.map(|path| (path::moved(path, &root, "/"), Why::NotInBackup)).collect();
+        tree.unreadable = unreadable
+            .map(|path| (path::moved(path, &root, "/"), UnreadableReason::NotInBackup))
+            .collect();
         Ok((tree, root))
     }
 
-    fn add(&mut self, record: &Record, root: &str, scope: Scope) {
+    fn add(&mut self, record: &TransferRecord, root: &str, scope: DiffScope) {
         if record.kind.is_ephemeral() && !scope.ephemerals {
             return;
         }
@@ -101,7 +102,7 @@ impl Tree {
 
 /// A difference between two trees. Paths are relative to their roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Difference {
+pub(crate) enum NodeDifference {
     /// Only in the first tree.
     Removed(String),
     /// Only in the second tree.
@@ -109,13 +110,13 @@ pub(crate) enum Difference {
     /// In both, with differences.
     Changed(String, Vec<&'static str>),
     /// Unreadable on one side, for this reason. Nothing below it was compared.
-    Unknown(String, Why),
+    Unknown(String, UnreadableReason),
 }
 
 /// Returns the differences in the order of the paths.
-pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<Difference> {
+pub(crate) fn differences(before: &DiffTree, after: &DiffTree) -> Vec<NodeDifference> {
     let mut found = compared(before, after);
-    let unreadable: BTreeMap<&str, Why> =
+    let unreadable: BTreeMap<&str, UnreadableReason> =
         before.unreadable.iter().chain(after.unreadable.iter()).collect();
     if unreadable.is_empty() {
         return found;
@@ -125,16 +126,16 @@ pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<Difference> {
         let is_below =
             path::ancestors(path).iter().any(|path| unreadable.contains_key(path.as_str()));
         // Of a node whose children could not be listed, the data were read.
-        let is_read = matches!(difference, Difference::Changed(..));
+        let is_read = matches!(difference, NodeDifference::Changed(..));
         !is_below && (is_read || !unreadable.contains_key(path))
     });
     let unknown = unreadable.into_iter();
-    found.extend(unknown.map(|(path, why)| Difference::Unknown(path.to_owned(), why)));
+    found.extend(unknown.map(|(path, why)| NodeDifference::Unknown(path.to_owned(), why)));
     found.sort_by(|a, b| a.path().cmp(b.path()));
     found
 }
 
-impl Difference {
+impl NodeDifference {
     pub(crate) fn path(&self) -> &str {
         match self {
             Self::Removed(path)
@@ -145,7 +146,7 @@ impl Difference {
     }
 }
 
-fn compared(before: &Tree, after: &Tree) -> Vec<Difference> {
+fn compared(before: &DiffTree, after: &DiffTree) -> Vec<NodeDifference> {
     let mut found = Vec::new();
     let blurs_null = before.blurs_null || after.blurs_null;
     let empty = blurs_null.then(|| Hash::hash(b""));
@@ -161,8 +162,8 @@ fn compared(before: &Tree, after: &Tree) -> Vec<Difference> {
         let old = before.next_if(|_| order.is_le());
         let new = after.next_if(|_| order.is_ge());
         match (old, new) {
-            (Some((path, _)), None) => found.push(Difference::Removed(path.clone())),
-            (None, Some((path, _))) => found.push(Difference::Added(path.clone())),
+            (Some((path, _)), None) => found.push(NodeDifference::Removed(path.clone())),
+            (None, Some((path, _))) => found.push(NodeDifference::Added(path.clone())),
             (Some((path, old)), Some((_, new))) if blurred(old) != blurred(new) => {
                 let (old, new) = (blurred(old), blurred(new));
                 let data = match (old.data, new.data) {
@@ -177,7 +178,7 @@ fn compared(before: &Tree, after: &Tree) -> Vec<Difference> {
                 ];
                 let what = what.into_iter().filter(|(_, differs)| *differs);
                 let what = what.map(|(name, _)| name).collect();
-                found.push(Difference::Changed(path.clone(), what));
+                found.push(NodeDifference::Changed(path.clone(), what));
             }
             _ => {}
         }
@@ -191,13 +192,14 @@ mod tests {
 
     use super::*;
 
-    const ALL: Scope = Scope { ephemerals: true, acls: true };
+    const ALL: DiffScope = DiffScope { ephemerals: true, acls: true };
 
-    fn tree(nodes: &BTreeMap<u8, u8>) -> Tree {
-        let mut tree = Tree::default();
+    fn tree(nodes: &BTreeMap<u8, u8>) -> DiffTree {
+        let mut tree = DiffTree::default();
         for (name, data) in nodes {
             let data = Some(vec![*data].into());
-            let record = Record::new(format!("/r/{name}"), data, Vec::new(), &Stat::default());
+            let record =
+                TransferRecord::new(format!("/r/{name}"), data, Vec::new(), &Stat::default());
             tree.add(&record, "/r", ALL);
         }
         tree
@@ -213,9 +215,9 @@ mod tests {
             for name in 0..20 {
                 let path = format!("/{name}");
                 match (a.get(&name), b.get(&name)) {
-                    (Some(_), None) => expected.push(Difference::Removed(path)),
-                    (None, Some(_)) => expected.push(Difference::Added(path)),
-                    (a, b) if a != b => expected.push(Difference::Changed(path, vec!["data"])),
+                    (Some(_), None) => expected.push(NodeDifference::Removed(path)),
+                    (None, Some(_)) => expected.push(NodeDifference::Added(path)),
+                    (a, b) if a != b => expected.push(NodeDifference::Changed(path, vec!["data"])),
                     _ => {}
                 }
             }
@@ -228,14 +230,18 @@ mod tests {
     fn acls_and_kinds_are_compared() {
         let one = |acl: Vec<Acl>, owner, scope| {
             let stat = Stat { ephemeral_owner: owner, ..Stat::default() };
-            let mut tree = Tree::default();
-            tree.add(&Record::new("/r".to_owned(), Some("x".into()), acl, &stat), "/r", scope);
+            let mut tree = DiffTree::default();
+            tree.add(
+                &TransferRecord::new("/r".to_owned(), Some("x".into()), acl, &stat),
+                "/r",
+                scope,
+            );
             tree
         };
         let (open, none) = (one(Acl::open_unsafe(), 0, ALL), one(Vec::new(), 5, ALL));
-        let changed = Difference::Changed("/".to_owned(), vec!["acl", "kind"]);
+        let changed = NodeDifference::Changed("/".to_owned(), vec!["acl", "kind"]);
         assert_eq!(differences(&open, &none), [changed]);
-        let data = Scope { ephemerals: true, acls: false };
+        let data = DiffScope { ephemerals: true, acls: false };
         let (open, none) = (one(Acl::open_unsafe(), 0, data), one(Vec::new(), 0, data));
         assert_eq!(differences(&open, &none), []);
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::names;
-use super::record::Record;
-use crate::exit::Failure;
+use super::record::TransferRecord;
+use crate::exit::CommandFailure;
 use crate::output::data;
 use crate::path;
 use crate::private::{create_file, create_folder};
@@ -18,7 +18,7 @@ const DATA: &str = "_data";
 const LONGEST_PATH: usize = 4_095;
 
 /// Returns a subtree as one document. `records` has parents before their children.
-pub(crate) fn document(records: Vec<Record>) -> Value {
+pub(crate) fn document(records: Vec<TransferRecord>) -> Value {
     let mut records = records.into_iter();
     let Some(root) = records.next() else { return Value::Null };
     let mut document = node(&root);
@@ -36,7 +36,7 @@ pub(crate) fn document(records: Vec<Record>) -> Value {
     document
 }
 
-fn node(record: &Record) -> Value {
+fn node(record: &TransferRecord) -> Value {
     let mut node = json!({ "data": record.data.as_deref().map(data::value) });
     if record.kind.is_ephemeral() {
         node["kind"] = "ephemeral".into();
@@ -46,9 +46,10 @@ fn node(record: &Record) -> Value {
 
 /// Writes a subtree as directories, each with the data in a file. Only their owner may read them:
 /// they contain the data of nodes with an ACL. Nothing is written if a path is too long.
-pub(crate) fn directories(records: &[Record], folder: &Path) -> Result<(), Failure> {
-    let failed =
-        |path: &Path, error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
+pub(crate) fn directories(records: &[TransferRecord], folder: &Path) -> Result<(), CommandFailure> {
+    let failed = |path: &Path, error: std::io::Error| {
+        CommandFailure::usage(format!("{}: {error}", path.display()))
+    };
     let root = records.first().map_or("/", |record| record.path.as_str());
     let below = records.iter().map(|record| record.path.strip_prefix(root).unwrap_or_default());
     let places = names::places(below);
@@ -57,7 +58,7 @@ pub(crate) fn directories(records: &[Record], folder: &Path) -> Result<(), Failu
         if whole.join(place).join(DATA).as_os_str().len() > LONGEST_PATH {
             let text = format!("too long for the path of a file: {}", record.path);
             return Err(
-                Failure::usage(text).hint("nothing was written; `backup` has no such limit")
+                CommandFailure::usage(text).hint("nothing was written; `backup` has no such limit")
             );
         }
     }
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn a_document_has_the_shape_of_the_tree() {
         let record = |path: &str, data: &'static str| {
-            Record::new(path.to_owned(), Some(data.into()), Vec::new(), &Stat::default())
+            TransferRecord::new(path.to_owned(), Some(data.into()), Vec::new(), &Stat::default())
         };
         let tree = vec![record("/a", "1"), record("/a/b", "2"), record("/a/b/c", "3")];
         let node = |data: &str| json!({ "data": { "text": data } });

@@ -8,9 +8,9 @@ use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::format::{Header, Reader, Trailer, Writer};
-use super::record::Record;
-use crate::exit::Failure;
+use super::format::{BackupHeader, RecordReader, Trailer, Writer};
+use super::record::TransferRecord;
+use crate::exit::CommandFailure;
 use crate::output::data::is_gzip;
 use crate::private;
 
@@ -18,12 +18,12 @@ const BUFFER: usize = 256 << 10;
 
 /// The bytes of a file that is written.
 #[derive(Debug)]
-enum Sink {
+enum BackupSink {
     Plain(BufWriter<File>),
     Gzip(Box<GzEncoder<BufWriter<File>>>),
 }
 
-impl Sink {
+impl BackupSink {
     fn finish(self) -> io::Result<()> {
         let buffered = match self {
             Self::Plain(file) => file,
@@ -33,7 +33,7 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
+impl Write for BackupSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(file) => file.write(bytes),
@@ -51,12 +51,12 @@ impl Write for Sink {
 
 /// The place of a backup.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum BackupTarget {
     File(PathBuf),
     Stdout,
 }
 
-impl Target {
+impl BackupTarget {
     /// `-` is standard output.
     pub(crate) fn of(argument: &Path) -> Self {
         if argument == Path::new(STANDARD) { Self::Stdout } else { Self::File(argument.to_owned()) }
@@ -76,20 +76,20 @@ const STANDARD: &str = "-";
 
 /// A backup that can be read several times.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct BackupSource {
     path: PathBuf,
     /// A copy of standard input, which is removed at the end.
     is_copy: bool,
 }
 
-impl Source {
+impl BackupSource {
     /// Takes a file, or copies standard input if the argument is `-`.
-    pub(crate) async fn of(argument: &Path) -> Result<Self, Failure> {
+    pub(crate) async fn of(argument: &Path) -> Result<Self, CommandFailure> {
         if argument != Path::new(STANDARD) {
             return Ok(Self { path: argument.to_owned(), is_copy: false });
         }
         if io::stdin().is_terminal() {
-            return Err(Failure::usage("standard input is a terminal, not a backup"));
+            return Err(CommandFailure::usage("standard input is a terminal, not a backup"));
         }
         let (path, mut file) = private::create_temporary(&std::env::temp_dir(), "zkc-backup-")?;
         let source = Self { path, is_copy: true };
@@ -105,7 +105,7 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for BackupSource {
     fn drop(&mut self) {
         if self.is_copy {
             drop(std::fs::remove_file(&self.path));
@@ -115,14 +115,18 @@ impl Drop for Source {
 
 /// A backup file that is written next to its final path, and moved there when it is complete. A
 /// part that is dropped is removed.
-pub(crate) struct Part {
+pub(crate) struct BackupPart {
     path: PathBuf,
-    writer: Option<Writer<Sink>>,
+    writer: Option<Writer<BackupSink>>,
 }
 
-impl Part {
+impl BackupPart {
     /// Begins a file that only its owner reads: it contains the data of nodes with an ACL.
-    pub(crate) fn create(target: &Target, header: &Header, plain: bool) -> Result<Self, Failure> {
+    pub(crate) fn create(
+        target: &BackupTarget,
+        header: &BackupHeader,
+        plain: bool,
+    ) -> Result<Self, CommandFailure> {
         let place = target.place();
         let (path, file) =
             private::create_beside(&place).map_err(|error| failed(&place, &error))?;
@@ -130,9 +134,9 @@ impl Part {
         let begin = || {
             let file = BufWriter::with_capacity(BUFFER, file);
             let sink = if plain {
-                Sink::Plain(file)
+                BackupSink::Plain(file)
             } else {
-                Sink::Gzip(Box::new(GzEncoder::new(file, Compression::fast())))
+                BackupSink::Gzip(Box::new(GzEncoder::new(file, Compression::fast())))
             };
             Writer::new(sink, header)
         };
@@ -141,13 +145,13 @@ impl Part {
         Ok(part)
     }
 
-    pub(crate) fn write(&mut self, record: &Record) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, record: &TransferRecord) -> Result<(), CommandFailure> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         writer.write(record).map_err(|error| failed(&self.path, &error))
     }
 
     /// Ends the file.
-    pub(crate) fn finish(&mut self, trailer: Trailer) -> Result<Trailer, Failure> {
+    pub(crate) fn finish(&mut self, trailer: Trailer) -> Result<Trailer, CommandFailure> {
         let Some(writer) = self.writer.take() else { return Ok(trailer) };
         let finish = || {
             let (sink, trailer) = writer.finish(trailer)?;
@@ -158,17 +162,17 @@ impl Part {
     }
 
     /// Opens the finished file, to read it.
-    pub(crate) fn read(&self) -> Result<Backup, Failure> {
-        Backup::open(&self.path)
+    pub(crate) fn read(&self) -> Result<OpenBackup, CommandFailure> {
+        OpenBackup::open(&self.path)
     }
 
     /// Moves the finished file to its final path, or copies it to standard output.
-    pub(crate) fn publish(self, target: &Target) -> Result<(), Failure> {
+    pub(crate) fn publish(self, target: &BackupTarget) -> Result<(), CommandFailure> {
         match target {
-            Target::File(target) => {
+            BackupTarget::File(target) => {
                 std::fs::rename(&self.path, target).map_err(|error| failed(target, &error))
             }
-            Target::Stdout => {
+            BackupTarget::Stdout => {
                 let copy = || {
                     let mut stdout = io::stdout().lock();
                     io::copy(&mut File::open(&self.path)?, &mut stdout)?;
@@ -180,7 +184,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for BackupPart {
     fn drop(&mut self) {
         // After `publish`, the path is free.
         drop(std::fs::remove_file(&self.path));
@@ -188,14 +192,14 @@ impl Drop for Part {
 }
 
 /// A backup file that is read.
-pub(crate) struct Backup {
+pub(crate) struct OpenBackup {
     path: PathBuf,
-    reader: Reader<Box<dyn BufRead>>,
+    reader: RecordReader<Box<dyn BufRead>>,
 }
 
-impl Backup {
+impl OpenBackup {
     /// Opens a file, and reads its header. Compression is recognised.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, CommandFailure> {
         let mut file = File::open(path)
             .map(|file| BufReader::with_capacity(BUFFER, file))
             .map_err(|error| failed(path, &error))?;
@@ -205,11 +209,11 @@ impl Backup {
         } else {
             Box::new(file)
         };
-        let reader = Reader::new(input).map_err(|damage| failed(path, &damage))?;
+        let reader = RecordReader::new(input).map_err(|damage| failed(path, &damage))?;
         Ok(Self { path: path.to_owned(), reader })
     }
 
-    pub(crate) const fn header(&self) -> &Header {
+    pub(crate) const fn header(&self) -> &BackupHeader {
         self.reader.header()
     }
 
@@ -219,11 +223,11 @@ impl Backup {
     }
 
     /// Returns the next node. Only after the last one it is certain that the file is intact.
-    pub(crate) fn next(&mut self) -> Result<Option<Record>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<TransferRecord>, CommandFailure> {
         self.reader.next().map_err(|damage| failed(&self.path, &damage))
     }
 }
 
-fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::usage(format!("{}: {error}", path.display()))
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> CommandFailure {
+    CommandFailure::usage(format!("{}: {error}", path.display()))
 }

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read, Write};
 use hmac_sha256::Hash;
 use serde::{Deserialize, Serialize};
 
-use super::record::Record;
+use super::record::TransferRecord;
 use crate::path;
 
 /// The version of the format. Version 1 has no null data: they were written as empty.
@@ -25,7 +25,7 @@ const HASH: &str = ",\"sha256\":\"";
 
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Header {
+pub(crate) struct BackupHeader {
     zkc: String,
     version: u32,
     /// The root of the nodes.
@@ -36,7 +36,7 @@ pub(crate) struct Header {
     pub(crate) servers: String,
 }
 
-impl Header {
+impl BackupHeader {
     pub(crate) fn new(root: &str, taken: String, servers: &str) -> Self {
         let (root, servers) = (root.to_owned(), servers.to_owned());
         Self { zkc: "backup".to_owned(), version: VERSION, root, taken, servers }
@@ -91,14 +91,14 @@ pub(crate) struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    pub(crate) fn new(out: W, header: &Header) -> io::Result<Self> {
+    pub(crate) fn new(out: W, header: &BackupHeader) -> io::Result<Self> {
         let mut writer = Self { out, hash: Hash::new(), nodes: 0, line: Vec::new() };
         serde_json::to_writer(&mut writer.line, header)?;
         writer.end_line()?;
         Ok(writer)
     }
 
-    pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
+    pub(crate) fn write(&mut self, record: &TransferRecord) -> io::Result<()> {
         record.write(&mut self.line)?;
         self.nodes += 1;
         self.end_line()
@@ -135,11 +135,11 @@ fn hex(hash: &[u8]) -> String {
 #[error("line {line}: {why}")]
 pub(crate) struct Damage {
     line: u64,
-    why: Why,
+    why: FormatFault,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Why {
+enum FormatFault {
     #[error("not a backup of zkc: {0}")]
     Header(String),
     #[error("a backup of version {0}, which this zkc cannot read")]
@@ -165,42 +165,42 @@ enum Why {
 }
 
 /// Reads a file.
-pub(crate) struct Reader<R> {
+pub(crate) struct RecordReader<R> {
     input: R,
     hash: Hash,
     /// The number of the present line, from 1.
     at: u64,
     nodes: u64,
     line: Vec<u8>,
-    header: Header,
+    header: BackupHeader,
     trailer: Option<Trailer>,
 }
 
-impl<R: BufRead> Reader<R> {
+impl<R: BufRead> RecordReader<R> {
     /// Reads the header.
     pub(crate) fn new(input: R) -> Result<Self, Damage> {
-        let header = Header::new("/", String::new(), "");
+        let header = BackupHeader::new("/", String::new(), "");
         let (hash, line, trailer) = (Hash::new(), Vec::new(), None);
         let mut reader = Self { input, hash, at: 0, nodes: 0, line, header, trailer };
         reader.next_line()?;
-        reader.header = match serde_json::from_slice::<Header>(&reader.line) {
+        reader.header = match serde_json::from_slice::<BackupHeader>(&reader.line) {
             Ok(header) if header.zkc != "backup" => {
-                return Err(reader.damage(Why::Header(header.zkc)));
+                return Err(reader.damage(FormatFault::Header(header.zkc)));
             }
             Ok(header) if !(OLDEST..=VERSION).contains(&header.version) => {
-                return Err(reader.damage(Why::Version(header.version)));
+                return Err(reader.damage(FormatFault::Version(header.version)));
             }
             Ok(header) if !is_path(&header.root) => {
-                return Err(reader.damage(Why::Header(header.root)));
+                return Err(reader.damage(FormatFault::Header(header.root)));
             }
             Ok(header) => header,
-            Err(error) => return Err(reader.damage(Why::Header(error.to_string()))),
+            Err(error) => return Err(reader.damage(FormatFault::Header(error.to_string()))),
         };
         reader.hash.update(&reader.line);
         Ok(reader)
     }
 
-    pub(crate) const fn header(&self) -> &Header {
+    pub(crate) const fn header(&self) -> &BackupHeader {
         &self.header
     }
 
@@ -210,7 +210,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Returns the next node, or `None` after the last one if the file is intact.
-    pub(crate) fn next(&mut self) -> Result<Option<Record>, Damage> {
+    pub(crate) fn next(&mut self) -> Result<Option<TransferRecord>, Damage> {
         if self.trailer.is_some() {
             return Ok(None);
         }
@@ -221,20 +221,21 @@ impl<R: BufRead> Reader<R> {
         }
         self.hash.update(&self.line);
         self.nodes += 1;
-        let record = Record::parse(&self.line).map_err(|why| self.damage(Why::Node(why)))?;
+        let record =
+            TransferRecord::parse(&self.line).map_err(|why| self.damage(FormatFault::Node(why)))?;
         if !is_path(&record.path) || !path::is_within(&record.path, &self.header.root) {
-            return Err(self.damage(Why::Outside(record.path, self.header.root.clone())));
+            return Err(self.damage(FormatFault::Outside(record.path, self.header.root.clone())));
         }
         Ok(Some(record))
     }
 
     fn read_trailer(&mut self) -> Result<Trailer, Damage> {
-        let wrong = |why: &str| Why::Trailer(why.to_owned());
+        let wrong = |why: &str| FormatFault::Trailer(why.to_owned());
         let line = std::str::from_utf8(&self.line).ok().map(|line| line.trim_end_matches('\n'));
         let parts = line.and_then(|line| line.strip_suffix("\"}")?.rsplit_once(HASH));
         let Some((fields, expected)) = parts else {
             // A file that was cut may end within the trailer.
-            return Err(self.damage(Why::Truncated));
+            return Err(self.damage(FormatFault::Truncated));
         };
         let fields = format!("{fields}}}");
         self.hash.update(&fields);
@@ -243,14 +244,14 @@ impl<R: BufRead> Reader<R> {
             .map_err(|error| self.damage(wrong(&error.to_string())))?;
         if trailer.nodes != self.nodes {
             let (found, expected) = (self.nodes, trailer.nodes);
-            return Err(self.damage(Why::Count { found, expected }));
+            return Err(self.damage(FormatFault::Count { found, expected }));
         }
         if found != expected {
-            return Err(self.damage(Why::Checksum));
+            return Err(self.damage(FormatFault::Checksum));
         }
         match self.input.fill_buf() {
             Ok([]) => Ok(trailer),
-            Ok(_) => Err(self.damage(Why::After)),
+            Ok(_) => Err(self.damage(FormatFault::After)),
             Err(error) => Err(self.io(error)),
         }
     }
@@ -264,20 +265,20 @@ impl<R: BufRead> Reader<R> {
         match read {
             Err(error) => Err(self.io(error)),
             Ok(_) if self.line.ends_with(b"\n") => Ok(()),
-            Ok(read) if read == MAX_LINE => Err(self.damage(Why::TooLong)),
-            Ok(_) => Err(self.damage(Why::Truncated)),
+            Ok(read) if read == MAX_LINE => Err(self.damage(FormatFault::TooLong)),
+            Ok(_) => Err(self.damage(FormatFault::Truncated)),
         }
     }
 
     fn io(&self, error: io::Error) -> Damage {
         match error.kind() {
             // The end of the compressed data is missing.
-            io::ErrorKind::UnexpectedEof => self.damage(Why::Truncated),
-            _ => self.damage(Why::Io(error)),
+            io::ErrorKind::UnexpectedEof => self.damage(FormatFault::Truncated),
+            _ => self.damage(FormatFault::Io(error)),
         }
     }
 
-    const fn damage(&self, why: Why) -> Damage {
+    const fn damage(&self, why: FormatFault) -> Damage {
         Damage { line: self.at, why }
     }
 }

@@ -3,11 +3,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::transfer::record::tests::records;
 
-fn header() -> Header {
-    Header::new("/", "2026-01-01T00:00:00Z".to_owned(), "localhost:2181")
+fn header() -> BackupHeader {
+    BackupHeader::new("/", "2026-01-01T00:00:00Z".to_owned(), "localhost:2181")
 }
 
-fn written(records: &[Record], trailer: Trailer) -> Vec<u8> {
+fn written(records: &[TransferRecord], trailer: Trailer) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &header()).unwrap();
     for record in records {
         writer.write(record).unwrap();
@@ -15,8 +15,8 @@ fn written(records: &[Record], trailer: Trailer) -> Vec<u8> {
     writer.finish(trailer).unwrap().0
 }
 
-fn read(bytes: &[u8]) -> Result<(Header, Vec<Record>, Trailer), Damage> {
-    let mut reader = Reader::new(bytes)?;
+fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<TransferRecord>, Trailer), Damage> {
+    let mut reader = RecordReader::new(bytes)?;
     let mut records = Vec::new();
     while let Some(record) = reader.next()? {
         records.push(record);
@@ -26,10 +26,10 @@ fn read(bytes: &[u8]) -> Result<(Header, Vec<Record>, Trailer), Damage> {
 }
 
 /// Nodes with valid paths.
-fn valid() -> impl Strategy<Value = Vec<Record>> {
+fn valid() -> impl Strategy<Value = Vec<TransferRecord>> {
     let record = records().prop_map(|record| {
         let path = record.path.replace('/', "_");
-        Record { path: format!("/{path}"), ..record }
+        TransferRecord { path: format!("/{path}"), ..record }
     });
     prop::collection::vec(record, 0..8)
 }
@@ -55,7 +55,7 @@ proptest! {
     fn a_truncated_file_is_refused(records in valid(), cut: prop::sample::Index) {
         let bytes = written(&records, Trailer::new(Consistency::Exact, Some(Vec::new())));
         let error = read(&bytes[..cut.index(bytes.len())]).unwrap_err();
-        prop_assert!(matches!(error.why, Why::Truncated), "{}", error);
+        prop_assert!(matches!(error.why, FormatFault::Truncated), "{}", error);
     }
 
     #[test]
@@ -87,7 +87,7 @@ proptest! {
 fn damage_names_the_line() {
     let node = |path: &str| {
         let stat = zk_curator::Stat::default();
-        Record::new(path.to_owned(), Some(bytes::Bytes::new()), Vec::new(), &stat)
+        TransferRecord::new(path.to_owned(), Some(bytes::Bytes::new()), Vec::new(), &stat)
     };
     let exact = || Trailer::new(Consistency::Exact, Some(Vec::new()));
     let good = String::from_utf8(written(&[node("/a"), node("/b")], exact())).unwrap();
@@ -115,6 +115,6 @@ fn damage_names_the_line() {
 #[test]
 fn a_line_without_an_end_is_bounded() {
     let endless = io::BufReader::new(io::repeat(b'x'));
-    let error = Reader::new(endless).err().unwrap();
-    assert!(matches!(error.why, Why::TooLong), "{error}");
+    let error = RecordReader::new(endless).err().unwrap();
+    assert!(matches!(error.why, FormatFault::TooLong), "{error}");
 }

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use zk_curator::{Acl, CreateMode, Stat};
 
-use super::record::{Kind, Record};
+use super::record::{RecordKind, TransferRecord};
 use crate::node;
 use crate::path;
 
 /// The treatment of nodes that exist with other data or another ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnConflict {
+pub(crate) enum OnExisting {
     /// Change nothing at all
     Fail,
     /// Leave the node
@@ -27,7 +27,7 @@ pub(crate) enum OnConflict {
 
 /// The treatment of ephemeral nodes in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Ephemerals {
+pub(crate) enum EphemeralsMode {
     /// Leave them out
     Skip,
     /// Create persistent nodes
@@ -60,9 +60,9 @@ pub(crate) enum OnLow {
 
 /// The rules of a restore.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
-    pub(crate) on_conflict: OnConflict,
-    pub(crate) ephemerals: Ephemerals,
+pub(crate) struct TransferRules {
+    pub(crate) on_conflict: OnExisting,
+    pub(crate) ephemerals: EphemeralsMode,
     pub(crate) acls: Acls,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Existing {
 
 /// The step for a node of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TransferStep {
     Create {
         mode: CreateMode,
         ttl: Option<Duration>,
@@ -99,14 +99,14 @@ pub(crate) enum Step {
     Skip,
 }
 
-impl Rules {
+impl TransferRules {
     /// Returns `true` if the ACLs of existing nodes matter.
     pub(crate) const fn compares_acls(&self) -> bool {
         !matches!(self.acls, Acls::Default)
     }
 
     /// Returns the ACL of a node of the file.
-    fn acl_of(&self, record: &Record) -> Vec<Acl> {
+    fn acl_of(&self, record: &TransferRecord) -> Vec<Acl> {
         match self.acls {
             Acls::Keep => record.acl_to_create(),
             Acls::Default | Acls::Drop => Acl::open_unsafe(),
@@ -114,45 +114,51 @@ impl Rules {
     }
 
     /// Returns `true` if the node cannot be restored with its ACL.
-    pub(crate) fn refuses_acl(&self, record: &Record) -> bool {
+    pub(crate) fn refuses_acl(&self, record: &TransferRecord) -> bool {
         self.acls == Acls::Keep && record.has_masked_acl() && !self.skips(record)
     }
 
-    fn skips(&self, record: &Record) -> bool {
-        record.kind.is_ephemeral() && self.ephemerals == Ephemerals::Skip
+    fn skips(&self, record: &TransferRecord) -> bool {
+        record.kind.is_ephemeral() && self.ephemerals == EphemeralsMode::Skip
     }
 
     /// Decides about a node of the file.
-    pub(crate) fn decide(&self, record: &Record, existing: Option<&Existing>) -> Step {
+    pub(crate) fn decide(
+        &self,
+        record: &TransferRecord,
+        existing: Option<&Existing>,
+    ) -> TransferStep {
         if self.skips(record) {
-            return Step::Skip;
+            return TransferStep::Skip;
         }
         let acl = self.acl_of(record);
         let Some(existing) = existing else {
             let (mode, ttl) = match record.kind {
-                Kind::Container => (CreateMode::Container, None),
-                Kind::Ttl(ms) => (CreateMode::PersistentWithTtl, Some(Duration::from_millis(ms))),
-                Kind::Ephemeral(_) if self.ephemerals == Ephemerals::Own => {
+                RecordKind::Container => (CreateMode::Container, None),
+                RecordKind::Ttl(ms) => {
+                    (CreateMode::PersistentWithTtl, Some(Duration::from_millis(ms)))
+                }
+                RecordKind::Ephemeral(_) if self.ephemerals == EphemeralsMode::Own => {
                     (CreateMode::Ephemeral, None)
                 }
-                Kind::Persistent | Kind::Ephemeral(_) => (CreateMode::Persistent, None),
+                RecordKind::Persistent | RecordKind::Ephemeral(_) => (CreateMode::Persistent, None),
             };
-            return Step::Create { mode, ttl, acl };
+            return TransferStep::Create { mode, ttl, acl };
         };
         let is_ephemeral = existing.stat.is_ephemeral();
         let version = (existing.data != record.data).then_some(existing.stat.version);
         let acl = existing.acl.as_ref().filter(|present| **present != acl).is_some().then_some(acl);
         if version.is_none() && acl.is_none() && !is_ephemeral {
-            return Step::Same;
+            return TransferStep::Same;
         }
         match self.on_conflict {
-            OnConflict::Fail => Step::Conflict,
+            OnExisting::Fail => TransferStep::Conflict,
             // An ephemeral node belongs to a live session.
-            _ if is_ephemeral => Step::Keep,
-            OnConflict::Keep => Step::Keep,
-            OnConflict::IfOlder if existing.stat.mtime >= record.mtime => Step::Keep,
-            OnConflict::Replace | OnConflict::IfOlder => {
-                Step::Replace { version, acl: acl.map(|acl| (acl, existing.stat.aversion)) }
+            _ if is_ephemeral => TransferStep::Keep,
+            OnExisting::Keep => TransferStep::Keep,
+            OnExisting::IfOlder if existing.stat.mtime >= record.mtime => TransferStep::Keep,
+            OnExisting::Replace | OnExisting::IfOlder => {
+                TransferStep::Replace { version, acl: acl.map(|acl| (acl, existing.stat.aversion)) }
             }
         }
     }
@@ -160,7 +166,7 @@ impl Rules {
 
 /// The numbers of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct TransferCounts {
     pub(crate) create: u64,
     pub(crate) replace: u64,
     pub(crate) same: u64,
@@ -172,15 +178,15 @@ pub(crate) struct Counts {
     pub(crate) burn: u64,
 }
 
-impl Counts {
-    pub(crate) const fn add(&mut self, step: &Step) {
+impl TransferCounts {
+    pub(crate) const fn add(&mut self, step: &TransferStep) {
         let count = match step {
-            Step::Create { .. } => &mut self.create,
-            Step::Replace { .. } => &mut self.replace,
-            Step::Same => &mut self.same,
-            Step::Keep => &mut self.keep,
-            Step::Conflict => &mut self.conflict,
-            Step::Skip => &mut self.skip,
+            TransferStep::Create { .. } => &mut self.create,
+            TransferStep::Replace { .. } => &mut self.replace,
+            TransferStep::Same => &mut self.same,
+            TransferStep::Keep => &mut self.keep,
+            TransferStep::Conflict => &mut self.conflict,
+            TransferStep::Skip => &mut self.skip,
         };
         *count += 1;
     }
@@ -197,7 +203,7 @@ impl Counts {
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for TransferCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { create, replace, same, delete, skip, .. } = self;
         write!(f, "+ {create}  ~ {replace}  = {same}  - {delete}  ! {skip} ephemeral")?;
@@ -250,16 +256,16 @@ impl Hazard {
 
 impl Sequences {
     /// Notes a node of the file.
-    pub(crate) fn add(&mut self, path: &str, step: &Step) {
+    pub(crate) fn add(&mut self, path: &str, step: &TransferStep) {
         let (parent, name) = path::split(path);
-        let is_there = !matches!(step, Step::Skip);
+        let is_there = !matches!(step, TransferStep::Skip);
         if let Some(number) = node::sequence(name).filter(|_| is_there) {
             let sequence = self.of(parent);
             sequence.highest = sequence.highest.max(number);
-            sequence.creates |= matches!(step, Step::Create { .. });
+            sequence.creates |= matches!(step, TransferStep::Create { .. });
         }
         // Children without a number count too, wherever they are in the file.
-        if matches!(step, Step::Create { .. }) {
+        if matches!(step, TransferStep::Create { .. }) {
             self.of(parent).next += 1;
         }
     }

@@ -13,11 +13,11 @@ use crate::node::hex;
 
 /// A node with everything that a backup has of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct TransferRecord {
     pub(crate) path: String,
     /// `None` for null data, which differ from empty data.
     pub(crate) data: Option<Bytes>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     pub(crate) acl: Vec<Acl>,
     pub(crate) version: i32,
     pub(crate) czxid: i64,
@@ -28,7 +28,7 @@ pub(crate) struct Record {
 
 /// A kind of node. Servers tell only ephemeral nodes from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Persistent,
     Container,
     /// The session that owns the node.
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Ttl(u64),
 }
 
-impl Kind {
+impl RecordKind {
     pub(crate) const fn of(stat: &Stat) -> Self {
         if stat.is_ephemeral() { Self::Ephemeral(stat.ephemeral_owner) } else { Self::Persistent }
     }
@@ -47,12 +47,12 @@ impl Kind {
     }
 }
 
-impl Record {
+impl TransferRecord {
     pub(crate) fn new(path: String, data: Option<Bytes>, acl: Vec<Acl>, stat: &Stat) -> Self {
         Self {
             path,
             data,
-            kind: Kind::of(stat),
+            kind: RecordKind::of(stat),
             acl,
             version: stat.version,
             czxid: stat.czxid,
@@ -77,20 +77,20 @@ impl Record {
     /// Appends the line of the file, without its end.
     pub(crate) fn write(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
         let (kind, ttl_ms, owner) = match self.kind {
-            Kind::Persistent => (KindName::Persistent, None, None),
-            Kind::Container => (KindName::Container, None, None),
-            Kind::Ephemeral(owner) => (KindName::Ephemeral, None, Some(owner)),
-            Kind::Ttl(ms) => (KindName::Ttl, Some(ms), None),
+            RecordKind::Persistent => (KindName::Persistent, None, None),
+            RecordKind::Container => (KindName::Container, None, None),
+            RecordKind::Ephemeral(owner) => (KindName::Ephemeral, None, Some(owner)),
+            RecordKind::Ttl(ms) => (KindName::Ttl, Some(ms), None),
         };
         serde_json::to_writer(
             line,
-            &Line {
+            &RecordLine {
                 path: Cow::Borrowed(&self.path),
-                data: self.data.as_deref().map(Data::of),
+                data: self.data.as_deref().map(RecordData::of),
                 kind,
                 ttl_ms,
                 owner: owner.map(hex),
-                acl: self.acl.iter().map(Entry::of).collect(),
+                acl: self.acl.iter().map(AclRecord::of).collect(),
                 version: self.version,
                 czxid: hex(self.czxid),
                 mzxid: hex(self.mzxid),
@@ -102,19 +102,20 @@ impl Record {
 
     /// Parses a line. The error says why it is no node.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
-        let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let line: RecordLine<'_> =
+            serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let kind = match (line.kind, line.ttl_ms, line.owner) {
-            (KindName::Persistent, None, None) => Kind::Persistent,
-            (KindName::Container, None, None) => Kind::Container,
-            (KindName::Ephemeral, None, Some(owner)) => Kind::Ephemeral(unhex(&owner)?),
-            (KindName::Ttl, Some(ms), None) => Kind::Ttl(ms),
+            (KindName::Persistent, None, None) => RecordKind::Persistent,
+            (KindName::Container, None, None) => RecordKind::Container,
+            (KindName::Ephemeral, None, Some(owner)) => RecordKind::Ephemeral(unhex(&owner)?),
+            (KindName::Ttl, Some(ms), None) => RecordKind::Ttl(ms),
             _ => return Err("the kind does not match `ttl_ms` and `owner`".to_owned()),
         };
         Ok(Self {
             path: line.path.into_owned(),
-            data: line.data.map(Data::bytes).transpose()?,
+            data: line.data.map(RecordData::bytes).transpose()?,
             kind,
-            acl: line.acl.into_iter().map(Entry::acl).collect::<Result<_, _>>()?,
+            acl: line.acl.into_iter().map(AclRecord::acl).collect::<Result<_, _>>()?,
             version: line.version,
             czxid: unhex(&line.czxid)?,
             mzxid: unhex(&line.mzxid)?,
@@ -125,17 +126,17 @@ impl Record {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Line<'a> {
+struct RecordLine<'a> {
     path: Cow<'a, str>,
     /// `null` for null data, since version 2. The field itself is not optional.
     #[serde(deserialize_with = "Option::deserialize")]
-    data: Option<Data<'a>>,
+    data: Option<RecordData<'a>>,
     kind: KindName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
-    acl: Vec<Entry<'a>>,
+    acl: Vec<AclRecord<'a>>,
     version: i32,
     czxid: String,
     mzxid: String,
@@ -155,12 +156,12 @@ enum KindName {
 /// Data: text if it is text, so that a file can be searched.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Data<'a> {
+enum RecordData<'a> {
     Text(Cow<'a, str>),
     Base64(String),
 }
 
-impl<'a> Data<'a> {
+impl<'a> RecordData<'a> {
     fn of(data: &'a [u8]) -> Self {
         std::str::from_utf8(data).map_or_else(
             |_| Self::Base64(STANDARD.encode(data)),
@@ -179,13 +180,13 @@ impl<'a> Data<'a> {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry<'a> {
+struct AclRecord<'a> {
     scheme: Cow<'a, str>,
     id: Cow<'a, str>,
     perms: String,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> AclRecord<'a> {
     fn of(acl: &'a Acl) -> Self {
         let perms = acl.permissions;
         let perms = if Permissions::ALL.contains(perms) {
@@ -225,12 +226,12 @@ pub(crate) mod tests {
             .prop_map(|(p, scheme, id)| Acl::new(p, scheme, id))
     }
 
-    fn kinds() -> impl Strategy<Value = Kind> {
+    fn kinds() -> impl Strategy<Value = RecordKind> {
         prop_oneof![
-            Just(Kind::Persistent),
-            Just(Kind::Container),
-            any::<i64>().prop_map(Kind::Ephemeral),
-            any::<u64>().prop_map(Kind::Ttl),
+            Just(RecordKind::Persistent),
+            Just(RecordKind::Container),
+            any::<i64>().prop_map(RecordKind::Ephemeral),
+            any::<u64>().prop_map(RecordKind::Ttl),
         ]
     }
 
@@ -241,13 +242,13 @@ pub(crate) mod tests {
     }
 
     /// Nodes of any content, below `/`.
-    pub(crate) fn records() -> impl Strategy<Value = Record> {
+    pub(crate) fn records() -> impl Strategy<Value = TransferRecord> {
         let what = (any::<String>(), data(), kinds(), prop::collection::vec(acls(), 0..4));
         let numbers = any::<(i32, i64, i64, i64, i64)>();
         (what, numbers).prop_map(|((path, data, kind, acl), numbers)| {
             let (version, czxid, mzxid, ctime, mtime) = numbers;
             let path = format!("/{path}");
-            Record { path, data, kind, acl, version, czxid, mzxid, ctime, mtime }
+            TransferRecord { path, data, kind, acl, version, czxid, mzxid, ctime, mtime }
         })
     }
 
@@ -257,12 +258,12 @@ pub(crate) mod tests {
             let mut line = Vec::new();
             record.write(&mut line).unwrap();
             prop_assert!(!line.contains(&b'\n'));
-            prop_assert_eq!(Record::parse(&line), Ok(record));
+            prop_assert_eq!(TransferRecord::parse(&line), Ok(record));
         }
 
         #[test]
         fn no_line_panics(line: Vec<u8>) {
-            prop_assert!(Record::parse(&line).is_err());
+            prop_assert!(TransferRecord::parse(&line).is_err());
         }
     }
 
@@ -274,14 +275,14 @@ pub(crate) mod tests {
             )
         };
         for kind in [r#""kind":"ttl""#, r#""kind":"ephemeral","ttl_ms":1"#, r#""kind":"x""#] {
-            assert!(Record::parse(line(kind).as_bytes()).is_err(), "{kind}");
+            assert!(TransferRecord::parse(line(kind).as_bytes()).is_err(), "{kind}");
         }
         let good = line(r#""kind":"ttl","ttl_ms":1"#);
-        assert!(Record::parse(good.as_bytes()).is_ok());
+        assert!(TransferRecord::parse(good.as_bytes()).is_ok());
         let without_data = good.replace(r#""data":{"text":""},"#, "");
-        assert!(Record::parse(without_data.as_bytes()).is_err());
+        assert!(TransferRecord::parse(without_data.as_bytes()).is_err());
         let null = good.replace(r#"{"text":""}"#, "null");
-        assert_eq!(Record::parse(null.as_bytes()).unwrap().data, None);
+        assert_eq!(TransferRecord::parse(null.as_bytes()).unwrap().data, None);
     }
 
     #[test]
@@ -289,7 +290,7 @@ pub(crate) mod tests {
         let stat = Stat::default();
         let of = |id: &str| {
             let acl = vec![Acl::new(Permissions::ALL, "digest", id)];
-            Record::new("/a".to_owned(), None, acl, &stat)
+            TransferRecord::new("/a".to_owned(), None, acl, &stat)
         };
         assert!(of("ann:x").has_masked_acl());
         assert!(!of("ann:CxlmTZ5bgVqlaHVwIwd2CRCEwmM=").has_masked_acl());

@@ -11,26 +11,27 @@ use bytes::Bytes;
 use globset::GlobMatcher;
 use zk_curator::{Acl, CreateMode, CuratorFramework};
 
-use super::apply::{Applier, Change, Limit, MAX_BYTES, Size};
+use super::apply::{Applier, MAX_BYTES, NodeChange, Size, TransactionLimit};
 use super::contenders;
-use super::file::Backup;
+use super::file::OpenBackup;
 use super::format::{Consistency, Trailer};
 use super::plan::{
-    Counts, Ephemerals, Existing, Hazard, NAMED, OnConflict, OnLow, Rules, Sequences, Step,
+    EphemeralsMode, Existing, Hazard, NAMED, OnExisting, OnLow, Sequences, TransferCounts,
+    TransferRules, TransferStep,
 };
-use super::record::{Kind, Record};
-use super::source::{self, Walk};
-use crate::exit::{Exit, Failure};
+use super::record::{RecordKind, TransferRecord};
+use super::source::{self, SourceWalk};
+use crate::exit::{CommandFailure, Exit};
 use crate::path;
-use crate::progress::Progress;
-use crate::unreadable::Unreadable;
-use crate::walk::Pace;
+use crate::progress::ProgressLine;
+use crate::unreadable::UnreadableNodes;
+use crate::walk::WalkPace;
 
 /// The nodes of the file that are compared with the servers at a time.
 const NODES_AT_ONCE: usize = 1_024;
 /// The options of a restore.
 #[derive(Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct RestoreOptions<'a> {
     pub(crate) file: &'a Path,
     /// The root of the restored nodes; `None` for that of the file.
     pub(crate) root: Option<&'a str>,
@@ -38,7 +39,7 @@ pub(crate) struct Options<'a> {
     pub(crate) only: Option<&'a GlobMatcher>,
     /// The persistent nodes of the file to create as containers.
     pub(crate) containers: Option<&'a GlobMatcher>,
-    pub(crate) rules: Rules,
+    pub(crate) rules: TransferRules,
     /// Creates persistent nodes for the contenders of recipes too.
     pub(crate) persist_contenders: bool,
     pub(crate) delete_extra: bool,
@@ -46,9 +47,9 @@ pub(crate) struct Options<'a> {
 }
 
 /// A restore from an intact file.
-pub(crate) struct Restore<'a> {
+pub(crate) struct RestoreRun<'a> {
     zk: &'a CuratorFramework,
-    options: Options<'a>,
+    options: RestoreOptions<'a>,
     /// The root in the file.
     from: String,
     /// The root on the servers.
@@ -72,8 +73,8 @@ pub(crate) struct Restore<'a> {
 
 /// The planned changes.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) counts: Counts,
+pub(crate) struct RestorePlan {
+    pub(crate) counts: TransferCounts,
     /// The first nodes in conflict.
     pub(crate) conflicts: Vec<String>,
     /// The contenders of recipes that would become persistent, if they are refused.
@@ -83,14 +84,14 @@ pub(crate) struct Plan {
     /// The nodes to delete, children first, with their versions.
     pub(crate) extras: Vec<(String, i32)>,
     /// The nodes on the servers that could not be read. They stay, and the nodes below them.
-    pub(crate) unreadable: Unreadable,
+    pub(crate) unreadable: UnreadableNodes,
     size: Size,
     /// The number of ACLs to set outside of a transaction.
     acls: u64,
 }
 
-impl Plan {
-    fn empty(limit: Limit) -> Self {
+impl RestorePlan {
+    fn empty(limit: TransactionLimit) -> Self {
         let (counts, conflicts, contenders, hazards) = Default::default();
         let (extras, unreadable) = Default::default();
         let size = Size::none(limit);
@@ -104,23 +105,23 @@ impl Plan {
 }
 
 /// A node of the file, with its path on the servers.
-struct Item {
-    record: Record,
+struct RestoreItem {
+    record: TransferRecord,
     /// `true` for a node that is restored only as the parent of another one.
     is_parent_only: bool,
 }
 
-impl<'a> Restore<'a> {
+impl<'a> RestoreRun<'a> {
     /// Reads the whole file, and looks for its place on the servers.
     pub(crate) async fn open(
         zk: &'a CuratorFramework,
-        options: Options<'a>,
-    ) -> Result<Self, Failure> {
-        let mut file = Backup::open(options.file)?;
+        options: RestoreOptions<'a>,
+    ) -> Result<Self, CommandFailure> {
+        let mut file = OpenBackup::open(options.file)?;
         let from = file.header().root.clone();
         let to = options.root.unwrap_or(&from).to_owned();
         if path::is_system(zk, &to) {
-            return Err(Failure::usage(format!("refused: {to} belongs to the servers")));
+            return Err(CommandFailure::usage(format!("refused: {to} belongs to the servers")));
         }
         let (needed, known, contenders, sequences) = Default::default();
         let (missing, root_exists, trailer) = (Vec::new(), true, None);
@@ -170,20 +171,22 @@ impl<'a> Restore<'a> {
     }
 
     const fn refuses_contenders(&self) -> bool {
-        matches!(self.options.rules.ephemerals, Ephemerals::Persistent)
+        matches!(self.options.rules.ephemerals, EphemeralsMode::Persistent)
             && !self.options.persist_contenders
     }
 
     /// Returns `true` for a step that makes a contender persistent, if that is refused.
-    fn is_refused(&self, path: &str, step: &Step) -> bool {
-        matches!(step, Step::Create { .. }) && self.contenders.contains(path)
+    fn is_refused(&self, path: &str, step: &TransferStep) -> bool {
+        matches!(step, TransferStep::Create { .. }) && self.contenders.contains(path)
     }
 
     /// Notes a node of the file, in the first reading.
-    fn note(&mut self, record: &Record) -> Result<(), Failure> {
+    fn note(&mut self, record: &TransferRecord) -> Result<(), CommandFailure> {
         if self.options.rules.refuses_acl(record) && self.matches(&record.path) {
             let text = format!("{}: the ACL in the file hides a password", record.path);
-            return Err(Failure::usage(text).hint("--acl default, or back up with ADMIN rights"));
+            return Err(
+                CommandFailure::usage(text).hint("--acl default, or back up with ADMIN rights")
+            );
         }
         if self.options.only.is_some() && self.matches(&record.path) {
             self.needed.extend(path::ancestors(&record.path));
@@ -205,7 +208,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Finds the nodes above the root that are missing.
-    async fn find_place(&mut self) -> Result<(), Failure> {
+    async fn find_place(&mut self) -> Result<(), CommandFailure> {
         for ancestor in path::ancestors(&self.to) {
             match self.zk.exists(&ancestor).await? {
                 Some(stat) => self.sequences.exists(&ancestor, &stat),
@@ -223,13 +226,17 @@ impl<'a> Restore<'a> {
     }
 
     /// Compares the file with the servers.
-    pub(crate) async fn plan(&mut self, progress: &Progress) -> Result<Plan, Failure> {
-        let mut plan = Plan::empty(Limit::of(self.zk));
+    pub(crate) async fn plan(
+        &mut self,
+        progress: &ProgressLine,
+    ) -> Result<RestorePlan, CommandFailure> {
+        let mut plan = RestorePlan::empty(TransactionLimit::of(self.zk));
         for path in &self.missing {
             plan.counts.create += 1;
             plan.size.add(&parent(path));
         }
-        let (mut file, mut pace) = (Backup::open(self.options.file)?, Pace::up_to(NODES_AT_ONCE));
+        let (mut file, mut pace) =
+            (OpenBackup::open(self.options.file)?, WalkPace::up_to(NODES_AT_ONCE));
         loop {
             let items = self.next_items(&mut file)?;
             if items.is_empty() {
@@ -245,13 +252,13 @@ impl<'a> Restore<'a> {
                     self.sequences.exists(path, stat);
                 }
                 self.sequences.add(path, &step);
-                if step == Step::Conflict && plan.conflicts.len() < NAMED {
+                if step == TransferStep::Conflict && plan.conflicts.len() < NAMED {
                     plan.conflicts.push(path.clone());
                 }
                 if self.is_refused(path, &step) {
                     plan.contenders.push(path.clone());
                 }
-                plan.acls += u64::from(matches!(&step, Step::Replace { acl: Some(_), .. }));
+                plan.acls += u64::from(matches!(&step, TransferStep::Replace { acl: Some(_), .. }));
                 plan.counts.add(&step);
                 if let Some(change) = change(&item.record, &step) {
                     plan.size.add(&change);
@@ -263,7 +270,7 @@ impl<'a> Restore<'a> {
         Ok(plan)
     }
 
-    fn plan_sequences(&mut self, plan: &mut Plan) {
+    fn plan_sequences(&mut self, plan: &mut RestorePlan) {
         let hazards = std::mem::take(&mut self.sequences).hazards();
         match self.options.on_low {
             OnLow::Ignore => {}
@@ -278,7 +285,7 @@ impl<'a> Restore<'a> {
         }
     }
 
-    async fn plan_extras(&self, plan: &mut Plan) -> Result<(), Failure> {
+    async fn plan_extras(&self, plan: &mut RestorePlan) -> Result<(), CommandFailure> {
         if !self.options.delete_extra || !self.root_exists {
             return Ok(());
         }
@@ -289,14 +296,14 @@ impl<'a> Restore<'a> {
             .flat_map(|trailer| &trailer.unreadable)
             .map(|path| path::moved(path, &self.from, &self.to))
             .collect();
-        let (mut walk, mut kept) = (Walk::new(&self.to, false), BTreeSet::new());
+        let (mut walk, mut kept) = (SourceWalk::new(&self.to, false), BTreeSet::new());
         kept.extend(unread.iter().flat_map(|path| path::ancestors(path)));
         loop {
             let found = walk.next(self.zk).await?;
             if found.is_empty() {
                 break;
             }
-            for source::Found { record, .. } in found {
+            for source::SourceNode { record, .. } in found {
                 let path = record.path;
                 // Ephemeral nodes belong to live sessions, and keep their ancestors.
                 if record.kind.is_ephemeral() {
@@ -320,19 +327,24 @@ impl<'a> Restore<'a> {
         plan.extras.sort_unstable_by(|a, b| b.cmp(a));
         for (path, version) in &plan.extras {
             plan.counts.delete += 1;
-            plan.size.add(&Change::Delete { path: path.clone(), version: *version });
+            plan.size.add(&NodeChange::Delete { path: path.clone(), version: *version });
         }
         Ok(())
     }
 
     /// Applies a plan. Compares again, so that it also completes an interrupted restore. Returns
     /// the number of transactions.
-    pub(crate) async fn apply(&self, plan: &Plan, progress: &Progress) -> Result<u64, Failure> {
+    pub(crate) async fn apply(
+        &self,
+        plan: &RestorePlan,
+        progress: &ProgressLine,
+    ) -> Result<u64, CommandFailure> {
         let mut applier = Applier::new(self.zk);
         for path in &self.missing {
             applier.push(parent(path)).await?;
         }
-        let (mut file, mut pace) = (Backup::open(self.options.file)?, Pace::up_to(NODES_AT_ONCE));
+        let (mut file, mut pace) =
+            (OpenBackup::open(self.options.file)?, WalkPace::up_to(NODES_AT_ONCE));
         loop {
             let items = self.next_items(&mut file)?;
             if items.is_empty() {
@@ -343,21 +355,22 @@ impl<'a> Restore<'a> {
             for (item, existing) in items.iter().zip(&present) {
                 let step = self.decide(item, existing.as_ref());
                 let path = &item.record.path;
-                if step == Step::Conflict || self.is_refused(path, &step) {
-                    let failure = Failure::new(Exit::CONFLICT, format!("changed since: {path}"));
+                if step == TransferStep::Conflict || self.is_refused(path, &step) {
+                    let failure =
+                        CommandFailure::new(Exit::CONFLICT, format!("changed since: {path}"));
                     return Err(applier.explain(failure));
                 }
                 if let Some(change) = change(&item.record, &step) {
                     applier.push(change).await?;
                 }
-                if let Step::Replace { acl: Some((acl, version)), .. } = step {
+                if let TransferStep::Replace { acl: Some((acl, version)), .. } = step {
                     applier.set_acl(path.clone(), acl, version).await?;
                 }
             }
             progress.add(items.len());
         }
         for (path, version) in &plan.extras {
-            applier.push(Change::Delete { path: path.clone(), version: *version }).await?;
+            applier.push(NodeChange::Delete { path: path.clone(), version: *version }).await?;
             progress.add(1);
         }
         if self.options.on_low == OnLow::Burn {
@@ -370,7 +383,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Returns the next nodes of the file that are restored.
-    fn next_items(&self, file: &mut Backup) -> Result<Vec<Item>, Failure> {
+    fn next_items(&self, file: &mut OpenBackup) -> Result<Vec<RestoreItem>, CommandFailure> {
         let (mut items, mut bytes) = (Vec::new(), 0);
         while items.len() < NODES_AT_ONCE && bytes < MAX_BYTES {
             let Some(mut record) = file.next()? else { break };
@@ -378,17 +391,16 @@ impl<'a> Restore<'a> {
             if is_parent_only && !self.needed.contains(&record.path) {
                 continue;
             }
-            let is_container = self
-                .options
-                .containers
-                .is_some_and(|glob| record.kind == Kind::Persistent && glob.is_match(&record.path));
+            let is_container = self.options.containers.is_some_and(|glob| {
+                record.kind == RecordKind::Persistent && glob.is_match(&record.path)
+            });
             if is_container {
-                record.kind = Kind::Container;
+                record.kind = RecordKind::Container;
             }
             let Some(target) = self.target(&record.path) else { continue };
             record.path = target;
             bytes += record.data.as_ref().map_or(0, Bytes::len);
-            items.push(Item { record, is_parent_only });
+            items.push(RestoreItem { record, is_parent_only });
         }
         Ok(items)
     }
@@ -396,9 +408,9 @@ impl<'a> Restore<'a> {
     /// Reads the present state of nodes.
     async fn present(
         &self,
-        items: &[Item],
-        pace: &mut Pace,
-    ) -> Result<Vec<Option<Existing>>, Failure> {
+        items: &[RestoreItem],
+        pace: &mut WalkPace,
+    ) -> Result<Vec<Option<Existing>>, CommandFailure> {
         if !self.root_exists {
             return Ok(items.iter().map(|_| None).collect());
         }
@@ -411,29 +423,29 @@ impl<'a> Restore<'a> {
         Ok(present)
     }
 
-    fn decide(&self, item: &Item, existing: Option<&Existing>) -> Step {
+    fn decide(&self, item: &RestoreItem, existing: Option<&Existing>) -> TransferStep {
         let on_conflict =
-            if item.is_parent_only { OnConflict::Keep } else { self.options.rules.on_conflict };
-        let rules = Rules { on_conflict, ..self.options.rules };
+            if item.is_parent_only { OnExisting::Keep } else { self.options.rules.on_conflict };
+        let rules = TransferRules { on_conflict, ..self.options.rules };
         rules.decide(&item.record, existing)
     }
 }
 
 /// Returns the creation of a node above the root.
-fn parent(path: &str) -> Change {
+fn parent(path: &str) -> NodeChange {
     let (data, acl, mode) = (Some(Bytes::new()), Acl::open_unsafe(), CreateMode::Persistent);
-    Change::Create { path: path.to_owned(), data, acl, mode, ttl: None }
+    NodeChange::Create { path: path.to_owned(), data, acl, mode, ttl: None }
 }
 
 /// Returns the change of a step, if a transaction can contain it.
-fn change(record: &Record, step: &Step) -> Option<Change> {
+fn change(record: &TransferRecord, step: &TransferStep) -> Option<NodeChange> {
     let (path, data) = (record.path.clone(), record.data.clone());
     match step {
-        Step::Create { mode, ttl, acl } => {
-            Some(Change::Create { path, data, acl: acl.clone(), mode: *mode, ttl: *ttl })
+        TransferStep::Create { mode, ttl, acl } => {
+            Some(NodeChange::Create { path, data, acl: acl.clone(), mode: *mode, ttl: *ttl })
         }
-        Step::Replace { version: Some(version), .. } => {
-            Some(Change::SetData { path, data, version: *version })
+        TransferStep::Replace { version: Some(version), .. } => {
+            Some(NodeChange::SetData { path, data, version: *version })
         }
         _ => None,
     }

@@ -9,13 +9,13 @@ const MOST: usize = 10_000;
 
 /// The nodes to read again.
 #[derive(Debug, Default)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedNodes {
     paths: BTreeSet<String>,
     /// The reason why other nodes may have changed too.
     gap: Option<&'static str>,
 }
 
-impl Changed {
+impl ChangedNodes {
     /// Without events, every node may have changed.
     pub(crate) fn unknown(why: &'static str) -> Self {
         Self { paths: BTreeSet::new(), gap: Some(why) }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn changed_nodes_are_read_again() {
-        let mut seen = Changed::default();
+        let mut seen = ChangedNodes::default();
         assert!(seen.is_settled());
         for path in ["/a/b", "/a", "/a/b"] {
             seen.note(changed(path));
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_gap_stays() {
-        let mut seen = Changed::default();
+        let mut seen = ChangedNodes::default();
         seen.note(changed("/a"));
         seen.note(PersistentEvent::Rearmed { unchanged: false });
         seen.note(changed("/b"));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_memory_is_bounded() {
-        let mut seen = Changed::default();
+        let mut seen = ChangedNodes::default();
         for n in 0..=MOST {
             seen.note(changed(&format!("/{n}")));
         }

@@ -7,10 +7,10 @@ use zk_curator::op::fan_out;
 use zk_curator::{Acl, CuratorFramework, Error, ErrorKind, Stat};
 
 use super::plan::Existing;
-use super::record::Record;
+use super::record::TransferRecord;
 use crate::path;
-use crate::unreadable::Unreadable;
-use crate::walk::{self, Pace};
+use crate::unreadable::UnreadableNodes;
+use crate::walk::{self, WalkPace};
 
 /// The nodes that are read at a time. Their data are in memory together.
 const NODES_AT_ONCE: usize = 1_024;
@@ -24,8 +24,8 @@ const UNKNOWN: i32 = -1;
 
 /// A node that was read.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) record: Record,
+pub(crate) struct SourceNode {
+    pub(crate) record: TransferRecord,
     /// Its `aversion` is that of the ACL in the record, if that was read.
     pub(crate) stat: Stat,
 }
@@ -33,14 +33,14 @@ pub(crate) struct Found {
 /// A walk over a subtree: parents before their children. Below the root of the servers, their own
 /// nodes, `/zookeeper`, are left out.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct SourceWalk {
     todo: Vec<Todo>,
-    pace: Pace,
+    pace: WalkPace,
     /// `true` if ACLs are read.
     acls: bool,
     /// `true` after the root was read.
     has_begun: bool,
-    unreadable: Unreadable,
+    unreadable: UnreadableNodes,
 }
 
 #[derive(Debug)]
@@ -50,25 +50,25 @@ enum Todo {
     List(String, i64),
 }
 
-impl Walk {
+impl SourceWalk {
     pub(crate) fn new(root: &str, acls: bool) -> Self {
         Self {
             todo: vec![Todo::Read(root.to_owned())],
-            pace: Pace::up_to(NODES_AT_ONCE),
+            pace: WalkPace::up_to(NODES_AT_ONCE),
             acls,
             has_begun: false,
-            unreadable: Unreadable::default(),
+            unreadable: UnreadableNodes::default(),
         }
     }
 
     /// Returns the nodes that could not be read, after the last batch. What is below them is not
     /// known either.
-    pub(crate) fn into_unreadable(self) -> Unreadable {
+    pub(crate) fn into_unreadable(self) -> UnreadableNodes {
         self.unreadable
     }
 
     /// Returns the next nodes; none at the end. Fails with `NoNode` if there is no root.
-    pub(crate) async fn next(&mut self, zk: &CuratorFramework) -> Result<Vec<Found>, Error> {
+    pub(crate) async fn next(&mut self, zk: &CuratorFramework) -> Result<Vec<SourceNode>, Error> {
         loop {
             match self.todo.last() {
                 None => return Ok(Vec::new()),
@@ -121,7 +121,7 @@ impl Walk {
     }
 
     /// Reads the nodes on top of the stack.
-    async fn read(&mut self, zk: &CuratorFramework) -> Result<Vec<Found>, Error> {
+    async fn read(&mut self, zk: &CuratorFramework) -> Result<Vec<SourceNode>, Error> {
         let mut paths = Vec::new();
         while paths.len() < self.pace.nodes()
             && let Some(Todo::Read(_)) = self.todo.last()
@@ -133,7 +133,7 @@ impl Walk {
         let answers = read(zk, &paths, &mut self.pace, self.acls).await?;
         for (path, answer) in paths.into_iter().zip(answers) {
             match answer {
-                Ok((record, stat)) => found.push(Found { record, stat }),
+                Ok((record, stat)) => found.push(SourceNode { record, stat }),
                 Err(error) if !self.has_begun => return Err(error),
                 // The node was deleted after its parent was listed.
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
@@ -152,15 +152,15 @@ impl Walk {
 }
 
 /// The answer of one node: the error is `NoNode` if it was deleted; otherwise it cannot be read.
-pub(crate) type Answer = Result<(Record, Stat), Error>;
+pub(crate) type SourceReply = Result<(TransferRecord, Stat), Error>;
 
 /// Reads nodes with their ACLs in one round trip.
 pub(crate) async fn read(
     zk: &CuratorFramework,
     paths: &[String],
-    pace: &mut Pace,
+    pace: &mut WalkPace,
     with_acls: bool,
-) -> Result<Vec<Answer>, Error> {
+) -> Result<Vec<SourceReply>, Error> {
     let lists = if with_acls { paths } else { &[] };
     let lists = lists.iter().map(|path| zk.get_acl(path).with_stat());
     let (data, lists) =
@@ -174,7 +174,7 @@ pub(crate) async fn read(
                 let (acl, read) = read.unwrap_or_else(|| (Vec::new(), stat));
                 // The two requests may have read two nodes.
                 stat.aversion = if read.czxid == stat.czxid { read.aversion } else { UNKNOWN };
-                Ok((Record::new(path.clone(), data, acl, &stat), stat))
+                Ok((TransferRecord::new(path.clone(), data, acl, &stat), stat))
             }
             (Err(error), _) => Err(error),
             (_, Err(error)) if walk::is_left_out(&error) => Err(error),
@@ -196,7 +196,7 @@ pub(crate) async fn acls(
 pub(crate) async fn present(
     zk: &CuratorFramework,
     paths: &[String],
-    pace: &mut Pace,
+    pace: &mut WalkPace,
     with_acls: bool,
 ) -> Result<Vec<Option<Existing>>, Error> {
     let mut present = Vec::with_capacity(paths.len());

@@ -6,11 +6,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState, Wrap};
 
-use super::app::State;
-use super::model::{Detail, Sample, Screen};
+use super::app::AppState;
+use super::model::{Detail, Sample, ScreenName};
 use super::table;
 use crate::ensemble::health;
-use crate::ensemble::probe::Report;
+use crate::ensemble::probe::ProbeReport;
 use crate::node;
 use crate::output::{printable, time};
 
@@ -21,8 +21,8 @@ const GRAPHS: u16 = 5;
 const REST: u16 = 20;
 
 /// Draws the whole screen.
-pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, color: bool) {
-    let graphs = if state.screen == Screen::Servers { GRAPHS } else { 0 };
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &AppState, color: bool) {
+    let graphs = if state.screen == ScreenName::Servers { GRAPHS } else { 0 };
     let [head, body, graph, problem, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(3),
@@ -45,8 +45,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, color: bool) {
     }
 }
 
-fn headline(state: &State) -> String {
-    let State { name, sample, interval, paused, .. } = state;
+fn headline(state: &AppState) -> String {
+    let AppState { name, sample, interval, paused, .. } = state;
     let every = humantime::format_duration(*interval);
     let Some(sample) = sample else { return format!("zkc top ─ {name} ─ asking …") };
     let leader = health::leader(&sample.reports);
@@ -55,7 +55,7 @@ fn headline(state: &State) -> String {
         Some(leader) => format!("{} servers, leader {}", sample.reports.len(), leader.server),
         None => format!("{} servers, NO QUORUM", sample.reports.len()),
     };
-    let zxid = leader.and_then(Report::zxid);
+    let zxid = leader.and_then(ProbeReport::zxid);
     let zxid = zxid.map(|zxid| format!(" ─ zxid {} epoch {}", node::hex(zxid), zxid >> 32));
     let clock = time::rfc3339(sample.taken).unwrap_or_default();
     let clock = clock.get(11..19).unwrap_or_default();
@@ -66,7 +66,7 @@ fn headline(state: &State) -> String {
     )
 }
 
-fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn table(frame: &mut Frame<'_>, state: &AppState, area: Rect) {
     let table = state.table();
     let selection = state.selection();
     let shown = fitting(table.columns, selection.sort, area.width.saturating_sub(2));
@@ -94,7 +94,7 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
         )
     });
     let title = match state.screen {
-        Screen::Tree => state.tree.path.clone(),
+        ScreenName::Tree => state.tree.path.clone(),
         screen => name(screen).to_owned(),
     };
     let block = Block::bordered().title(format!(" {} ", printable(&title)));
@@ -111,7 +111,7 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
 
 /// Returns the columns that fit into a width, at least one. The name and the column of the order
 /// come first, and spare columns last.
-fn fitting(columns: &[table::Column], sort: usize, width: u16) -> Vec<usize> {
+fn fitting(columns: &[table::TableColumn], sort: usize, width: u16) -> Vec<usize> {
     let mut places: Vec<_> = (0..columns.len()).collect();
     places.sort_by_key(|place| (*place > 0 && *place != sort, columns[*place].spare));
     let mut left = width;
@@ -131,18 +131,18 @@ fn fitting(columns: &[table::Column], sort: usize, width: u16) -> Vec<usize> {
     places
 }
 
-fn name(screen: Screen) -> &'static str {
-    Screen::ALL.into_iter().find(|(one, ..)| *one == screen).map_or("", |(_, _, name)| name)
+fn name(screen: ScreenName) -> &'static str {
+    ScreenName::ALL.into_iter().find(|(one, ..)| *one == screen).map_or("", |(_, _, name)| name)
 }
 
-fn count(state: &State, table: &table::Table) -> String {
+fn count(state: &AppState, table: &table::Table) -> String {
     match state.filter.as_str() {
         "" => format!(" {} ", table.rows.len()),
         filter => format!(" {} with {filter:?} ", table.rows.len()),
     }
 }
 
-fn sparklines(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn sparklines(frame: &mut Frame<'_>, state: &AppState, area: Rect) {
     let [left, right] = Layout::horizontal([Constraint::Fill(1); 2]).areas(area);
     let last = state.history.back();
     let requests = last.map_or(0.0, |load| load.requests);
@@ -168,7 +168,7 @@ fn sparklines(frame: &mut Frame<'_>, state: &State, area: Rect) {
 }
 
 /// Returns the problems of the ensemble, and the note of the table.
-fn trouble(state: &State) -> String {
+fn trouble(state: &AppState) -> String {
     if let Some(message) = &state.message {
         return printable(message);
     }
@@ -182,7 +182,7 @@ fn trouble(state: &State) -> String {
     printable(&parts.join(" ─ "))
 }
 
-fn footer(state: &State, width: u16) -> Line<'static> {
+fn footer(state: &AppState, width: u16) -> Line<'static> {
     if let Some(command) = &state.command {
         return Line::from(format!(":{}▏", printable(command)));
     }
@@ -199,9 +199,9 @@ fn footer(state: &State, width: u16) -> Line<'static> {
 }
 
 /// Returns the keys of the screens, and others.
-fn keys(state: &State, gap: &'static str, others: &'static str) -> Line<'static> {
+fn keys(state: &AppState, gap: &'static str, others: &'static str) -> Line<'static> {
     let mut spans = Vec::new();
-    for (screen, key, name) in Screen::ALL {
+    for (screen, key, name) in ScreenName::ALL {
         if !spans.is_empty() {
             spans.push(Span::raw(gap));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zk_curator::{EventType, PersistentEvent};
 
-use super::table::{Column, Table, Value, left, rate, right};
+use super::table::{CellValue, Table, TableColumn, left, rate, right};
 
 /// The column of the rate.
 pub(crate) const RATE: usize = 1;
@@ -16,7 +16,7 @@ pub(crate) const RATE: usize = 1;
 /// The most nodes that are counted each for itself, in a window and on the screen.
 const MOST: usize = 5_000;
 
-pub(crate) const COLUMNS: &[Column] =
+pub(crate) const COLUMNS: &[TableColumn] =
     &[left("PATH", 0), right("EVENTS/s", 9), right("EVENTS", 9), left("LAST", 8)];
 
 /// The changes of a time.
@@ -103,7 +103,7 @@ impl Hot {
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new(COLUMNS);
         for (path, heat) in &self.nodes {
-            let cells: Vec<Value> =
+            let cells: Vec<CellValue> =
                 vec![path.as_str().into(), rate(heat.rate), heat.events.into(), heat.last.into()];
             table.push(path.as_str(), cells);
         }

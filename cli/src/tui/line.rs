@@ -2,14 +2,14 @@
 
 use clap::ArgMatches;
 
-use super::model::Screen;
+use super::model::ScreenName;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum TuiLine {
     Nothing,
     Quit,
-    Show(Screen),
+    Show(ScreenName),
     /// The tree at a path.
     Go(String),
     Filter(String),
@@ -20,20 +20,20 @@ pub(crate) enum Line {
 }
 
 /// Parses a line.
-pub(crate) fn parse(line: &str) -> Line {
+pub(crate) fn parse(line: &str) -> TuiLine {
     let line = line.trim();
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.trim().to_owned();
-    let screen = Screen::ALL.into_iter().find(|(.., name)| *name == word);
+    let screen = ScreenName::ALL.into_iter().find(|(.., name)| *name == word);
     match (word, screen) {
-        ("", _) => Line::Nothing,
-        ("q" | "quit", _) if rest.is_empty() => Line::Quit,
-        ("filter", _) => Line::Filter(rest),
-        ("sort", _) => Line::Sort(rest.to_lowercase()),
+        ("", _) => TuiLine::Nothing,
+        ("q" | "quit", _) if rest.is_empty() => TuiLine::Quit,
+        ("filter", _) => TuiLine::Filter(rest),
+        ("sort", _) => TuiLine::Sort(rest.to_lowercase()),
         // `tree /a` and `watches --by-path` are commands.
-        (_, Some((screen, ..))) if rest.is_empty() => Line::Show(screen),
-        _ if word.starts_with('/') && rest.is_empty() => Line::Go(word.to_owned()),
-        _ => Line::Command(line.to_owned()),
+        (_, Some((screen, ..))) if rest.is_empty() => TuiLine::Show(screen),
+        _ if word.starts_with('/') && rest.is_empty() => TuiLine::Go(word.to_owned()),
+        _ => TuiLine::Command(line.to_owned()),
     }
 }
 
@@ -66,18 +66,18 @@ mod tests {
     fn lines_are_screens_paths_settings_and_commands() {
         let text = str::to_owned;
         for (line, expected) in [
-            ("", Line::Nothing),
-            ("  ", Line::Nothing),
-            ("q", Line::Quit),
-            ("clients", Line::Show(Screen::Clients)),
-            ("hot ", Line::Show(Screen::Hot)),
-            ("/locks/a", Line::Go(text("/locks/a"))),
-            ("filter  10.0 ", Line::Filter(text("10.0"))),
-            ("filter", Line::Filter(text(""))),
-            ("sort REQ", Line::Sort(text("req"))),
-            ("tree /a", Line::Command(text("tree /a"))),
-            ("get '/a b'", Line::Command(text("get '/a b'"))),
-            ("/a b", Line::Command(text("/a b"))),
+            ("", TuiLine::Nothing),
+            ("  ", TuiLine::Nothing),
+            ("q", TuiLine::Quit),
+            ("clients", TuiLine::Show(ScreenName::Clients)),
+            ("hot ", TuiLine::Show(ScreenName::Hot)),
+            ("/locks/a", TuiLine::Go(text("/locks/a"))),
+            ("filter  10.0 ", TuiLine::Filter(text("10.0"))),
+            ("filter", TuiLine::Filter(text(""))),
+            ("sort REQ", TuiLine::Sort(text("req"))),
+            ("tree /a", TuiLine::Command(text("tree /a"))),
+            ("get '/a b'", TuiLine::Command(text("get '/a b'"))),
+            ("/a b", TuiLine::Command(text("/a b"))),
         ] {
             assert_eq!(parse(line), expected, "{line:?}");
         }

@@ -1,8 +1,9 @@
 //! The screens of `zkc top`.
 //!
-//! `app` is the state, and how keys and samples change it; `line` parses its command line; `screens`,
-//! `recipes`, `tree` and `hot` make tables of it, and `draw` draws them. All of that is without
-//! I/O. The driver here asks the servers, reads the keys, and performs the effects of the state.
+//! `app` is the state, and how keys and samples change it; `line` parses its command line;
+//! `screens`, `recipes`, `tree` and `hot` make tables of it, and `draw` draws them. All of that is
+//! without I/O. The driver here asks the servers, reads the keys, and performs the effects of the
+//! state.
 
 mod app;
 mod draw;
@@ -26,20 +27,20 @@ use zk_curator::watch::PersistentWatch;
 use zk_curator_client::internal::sleep;
 use zk_curator_recipes::inspect;
 
-use self::app::State;
+use self::app::AppState;
 use self::hot::Window;
-use self::model::{Effect, Event, Sample, Screen as Shown};
-use self::terminal::{Keys, Screen};
+use self::model::{Sample, ScreenName as Shown, TuiEffect, TuiEvent};
+use self::terminal::{KeyReader, TerminalScreen};
 use self::tree::Child;
 use crate::app::App;
 use crate::args::{self, Global};
 use crate::ensemble::flw::Word;
-use crate::ensemble::members::{self, Members};
-use crate::ensemble::probe::{self, Options};
-use crate::exit::Failure;
-use crate::output::{Answer, Out, data, time};
-use crate::stop::{Stop, Stops};
-use crate::who::{self, Facts};
+use crate::ensemble::members::{self, EnsembleMembers};
+use crate::ensemble::probe::{self, ProbeOptions};
+use crate::exit::CommandFailure;
+use crate::output::{CommandOutput, Out, data, time};
+use crate::stop::{StopRequest, Stops};
+use crate::who::{self, SessionFacts};
 use crate::{path, words};
 
 /// The most children of a node that are shown.
@@ -52,33 +53,38 @@ const STATS_AT_ONCE: usize = 512;
 const SAMPLES_PER_LOOK: u64 = 15;
 
 /// Something that runs besides the screen.
-type Work<'a> = Pin<Box<dyn Future<Output = Done> + 'a>>;
+type TuiWork<'a> = Pin<Box<dyn Future<Output = Done> + 'a>>;
 
 /// A piece of work that is done.
 enum Done {
-    Event(Event),
-    Sampled { sample: Sample, members: Members },
+    Event(TuiEvent),
+    Sampled { sample: Sample, members: EnsembleMembers },
     Followed { window: Window, watch: Option<PersistentWatch> },
-    Ran(Event),
+    Ran(TuiEvent),
 }
 
 /// Shows the screens until `q`.
-pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Result<(), Failure> {
+#[expect(clippy::too_many_lines, reason = "one loop over keys and samples")]
+pub(crate) async fn run(
+    app: &App,
+    options: &ProbeOptions,
+    interval: Duration,
+) -> Result<(), CommandFailure> {
     let name = app.context().unwrap_or_else(|| app.servers()).to_owned();
     // Lines run below the screens, where nothing can be asked.
     let silent = app.without_questions();
-    let driver = Driver { app: &silent, options, start: Instant::now() };
-    let mut state = State::new(name, interval, !app.is_read_only());
+    let driver = TuiDriver { app: &silent, options, start: Instant::now() };
+    let mut state = AppState::new(name, interval, !app.is_read_only());
     let (mut following, mut watch) = (false, None);
     let mut members = None;
     let mut samples = 0;
     let mut asking = false;
-    let mut work: FuturesUnordered<Work<'_>> = FuturesUnordered::new();
+    let mut work: FuturesUnordered<TuiWork<'_>> = FuturesUnordered::new();
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut stop = std::pin::pin!(stopped());
-    let mut screen = Screen::open()?;
-    let mut keys = Keys::read();
+    let mut screen = TerminalScreen::open()?;
+    let mut keys = KeyReader::read();
     loop {
         screen.terminal.draw(|frame| draw::draw(frame, &state, app.out().color()))?;
         match (state.screen == Shown::Hot, following) {
@@ -105,12 +111,12 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
                     asking = false;
                     samples += 1;
                     members = (samples % SAMPLES_PER_LOOK != 0).then_some(found);
-                    Event::Sample(sample)
+                    TuiEvent::Sample(sample)
                 }
                 Done::Followed { window, watch: kept } => {
                     following = false;
                     watch = kept;
-                    Event::Followed(window)
+                    TuiEvent::Followed(window)
                 }
                 Done::Ran(event) => {
                     // The command may have written to the terminal.
@@ -124,15 +130,15 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
             let (next, effect) = state.step(event);
             state = next;
             match effect {
-                Some(Effect::Quit) => return Ok(()),
-                Some(Effect::Ask) => ask = true,
-                Some(Effect::Copy(text)) => terminal::copy(&text)?,
-                Some(Effect::Edit(path)) => {
+                Some(TuiEffect::Quit) => return Ok(()),
+                Some(TuiEffect::Ask) => ask = true,
+                Some(TuiEffect::Copy(text)) => terminal::copy(&text)?,
+                Some(TuiEffect::Edit(path)) => {
                     // The editor gets the terminal.
                     drop((keys, screen));
                     let edited = edit(app, &path).await;
-                    (screen, keys) = (Screen::open()?, Keys::read());
-                    let (next, effect) = state.step(Event::Edited(path, edited));
+                    (screen, keys) = (TerminalScreen::open()?, KeyReader::read());
+                    let (next, effect) = state.step(TuiEvent::Edited(path, edited));
                     state = next;
                     work.extend(effect.and_then(|effect| driver.begin(effect)));
                 }
@@ -149,7 +155,7 @@ pub(crate) async fn run(app: &App, options: &Options, interval: Duration) -> Res
 
 /// The end of the program by a signal. Ctrl-C is a key of the screens, and not a signal.
 async fn stopped() {
-    if let Ok(mut stops) = Stops::catch_some(&[Stop::Terminate, Stop::Hangup]) {
+    if let Ok(mut stops) = Stops::catch_some(&[StopRequest::Terminate, StopRequest::Hangup]) {
         stops.next().await;
         return;
     }
@@ -158,26 +164,28 @@ async fn stopped() {
 
 /// Asks the servers.
 #[derive(Clone, Copy)]
-struct Driver<'a> {
+struct TuiDriver<'a> {
     app: &'a App,
-    options: &'a Options,
+    options: &'a ProbeOptions,
     start: Instant,
 }
 
-impl<'a> Driver<'a> {
+impl<'a> TuiDriver<'a> {
     /// Begins the work that an effect asks for, if it asks for work.
-    fn begin(self, effect: Effect) -> Option<Work<'a>> {
+    fn begin(self, effect: TuiEffect) -> Option<TuiWork<'a>> {
         Some(match effect {
-            Effect::List(path) => Box::pin(self.list(path)),
-            Effect::Read(path) => Box::pin(self.read(path)),
-            Effect::Inspect => Box::pin(self.inspect()),
-            Effect::Why(path) => Box::pin(self.why(path)),
-            Effect::Run(line) => Box::pin(self.run(line)),
-            Effect::Quit | Effect::Ask | Effect::Copy(_) | Effect::Edit(_) => return None,
+            TuiEffect::List(path) => Box::pin(self.list(path)),
+            TuiEffect::Read(path) => Box::pin(self.read(path)),
+            TuiEffect::Inspect => Box::pin(self.inspect()),
+            TuiEffect::Why(path) => Box::pin(self.why(path)),
+            TuiEffect::Run(line) => Box::pin(self.run(line)),
+            TuiEffect::Quit | TuiEffect::Ask | TuiEffect::Copy(_) | TuiEffect::Edit(_) => {
+                return None;
+            }
         })
     }
 
-    async fn sample(self, known: Option<Members>, words: &[Word]) -> Done {
+    async fn sample(self, known: Option<EnsembleMembers>, words: &[Word]) -> Done {
         let members = match known {
             Some(members) => members,
             // The connect string was parsed before.
@@ -189,11 +197,11 @@ impl<'a> Driver<'a> {
 
     async fn list(self, path: String) -> Done {
         let answer = self.children(&path).await.map_err(|failure| failure.to_string());
-        Done::Event(Event::Listed(path, answer))
+        Done::Event(TuiEvent::Listed(path, answer))
     }
 
     /// Returns the first children, and the number of the others.
-    async fn children(self, path: &str) -> Result<(Vec<Child>, usize), Failure> {
+    async fn children(self, path: &str) -> Result<(Vec<Child>, usize), CommandFailure> {
         let zk = self.app.zk().await?;
         let mut names = zk.children(path).await?;
         let more = names.len().saturating_sub(MOST_CHILDREN);
@@ -244,33 +252,33 @@ impl<'a> Driver<'a> {
         Done::Followed { window, watch }
     }
 
-    async fn watch(self) -> Result<PersistentWatch, Failure> {
+    async fn watch(self) -> Result<PersistentWatch, CommandFailure> {
         Ok(self.app.zk().await?.add_watch("/").recursive().await?)
     }
 
     /// Runs a command, and returns its output.
     async fn run(self, line: String) -> Done {
         let answer = run_line(self.app, &line).await.map_err(|failure| failure.to_string());
-        Done::Ran(Event::Ran(line, answer))
+        Done::Ran(TuiEvent::Ran(line, answer))
     }
 
     async fn inspect(self) -> Done {
         let find = async { Ok(inspect::find(self.app.zk().await?, "/", MOST_NODES).await?) };
-        let answer: Result<_, Failure> = find.await;
+        let answer: Result<_, CommandFailure> = find.await;
         let answer = answer.map(|found| (recipes::missing(&found), found));
         let answer = answer.map(|(missing, found)| (found.findings, missing));
         let answer = answer.map_err(|failure| failure.to_string());
-        Done::Event(Event::Inspected(answer))
+        Done::Event(TuiEvent::Inspected(answer))
     }
 
     async fn why(self, path: String) -> Done {
         let answer = why(self.app, self.options, &path).await;
-        Done::Event(Event::Read(path, answer.map_err(|failure| failure.to_string())))
+        Done::Event(TuiEvent::Read(path, answer.map_err(|failure| failure.to_string())))
     }
 
     async fn read(self, path: String) -> Done {
         let read = async { Ok(self.app.zk().await?.get_data(&path).undecompressed().await?) };
-        let answer: Result<_, Failure> = read.await;
+        let answer: Result<_, CommandFailure> = read.await;
         let answer =
             match answer {
                 Ok(data) if data::is_gzip(&data) => Ok(data::gunzip(&data)
@@ -278,16 +286,16 @@ impl<'a> Driver<'a> {
                 Ok(data) => Ok(data::show(&data)),
                 Err(failure) => Err(failure.to_string()),
             };
-        Done::Event(Event::Read(path, answer))
+        Done::Event(TuiEvent::Read(path, answer))
     }
 }
 
 /// Runs a command of `zkc` in the session of the screens.
-async fn run_line(app: &App, line: &str) -> Result<String, Failure> {
-    let words = words::split(line).map_err(Failure::usage)?;
+async fn run_line(app: &App, line: &str) -> Result<String, CommandFailure> {
+    let words = words::split(line).map_err(CommandFailure::usage)?;
     let matches = parse(app, words)?;
     if let Some(why) = line::refusal(&matches) {
-        return Err(Failure::usage(format!("not run here: {why}")));
+        return Err(CommandFailure::usage(format!("not run here: {why}")));
     }
     let (answer, out) = run_parsed(app, &matches).await?;
     let bytes = out.bytes(&answer)?;
@@ -295,19 +303,22 @@ async fn run_line(app: &App, line: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn parse(app: &App, words: Vec<String>) -> Result<ArgMatches, Failure> {
+fn parse(app: &App, words: Vec<String>) -> Result<ArgMatches, CommandFailure> {
     let names = std::iter::once("zkc".to_owned()).chain(words);
     let matches = app.grammar().command().try_get_matches_from(names);
-    let matches = matches.map_err(|error| Failure::usage(error.to_string()))?;
+    let matches = matches.map_err(|error| CommandFailure::usage(error.to_string()))?;
     if let Some(option) = args::of_another_session(&matches) {
-        return Err(Failure::usage(format!("--{option}: the screens have one session")));
+        return Err(CommandFailure::usage(format!("--{option}: the screens have one session")));
     }
     Ok(matches)
 }
 
-async fn run_parsed(app: &App, matches: &ArgMatches) -> Result<(Answer, Out), Failure> {
+async fn run_parsed(
+    app: &App,
+    matches: &ArgMatches,
+) -> Result<(CommandOutput, Out), CommandFailure> {
     let options = Global::from_arg_matches(matches);
-    let options = options.map_err(|error| Failure::usage(error.to_string()))?;
+    let options = options.map_err(|error| CommandFailure::usage(error.to_string()))?;
     let app = app.with_options_of(&options, |option| args::is_given(matches, option));
     match app.grammar().run(&app, matches).await {
         Ok(answer) => Ok((answer, Out::new(&options))),
@@ -323,9 +334,10 @@ async fn edit(app: &App, path: &str) -> Result<(), String> {
 }
 
 /// Returns the lines of a recipe: its holders, its waiters, and what follows.
-async fn why(app: &App, options: &Options, path: &str) -> Result<String, Failure> {
+async fn why(app: &App, options: &ProbeOptions, path: &str) -> Result<String, CommandFailure> {
     let zk = app.zk().await?;
-    let (finding, facts) = tokio::join!(inspect::inspect(zk, path), Facts::gather(app, options));
+    let (finding, facts) =
+        tokio::join!(inspect::inspect(zk, path), SessionFacts::gather(app, options));
     let (finding, facts) = (finding?, facts?);
     let now = time::now_ms();
     let mut lines = Vec::new();
@@ -344,8 +356,8 @@ async fn why(app: &App, options: &Options, path: &str) -> Result<String, Failure
 
 /// Asks each server once.
 pub(crate) async fn sample(
-    members: &Members,
-    options: &Options,
+    members: &EnsembleMembers,
+    options: &ProbeOptions,
     words: &[Word],
     start: Instant,
 ) -> Sample {

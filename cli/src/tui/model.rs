@@ -6,11 +6,11 @@ use zk_curator_recipes::inspect::Finding;
 
 use super::hot::Window;
 use super::tree::Child;
-use crate::ensemble::probe::Report;
+use crate::ensemble::probe::ProbeReport;
 
 /// A screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Screen {
+pub(crate) enum ScreenName {
     Servers,
     Clients,
     Sessions,
@@ -20,7 +20,7 @@ pub(crate) enum Screen {
     Hot,
 }
 
-impl Screen {
+impl ScreenName {
     pub(crate) const ALL: [(Self, char, &'static str); 7] = [
         (Self::Servers, '1', "servers"),
         (Self::Clients, '2', "clients"),
@@ -38,7 +38,7 @@ impl Screen {
 
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum KeyPress {
     Char(char),
     Enter,
     Escape,
@@ -59,7 +59,7 @@ pub(crate) enum Key {
 /// One answer of each server.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<ProbeReport>,
     pub(crate) voters: Option<usize>,
     /// Milliseconds since 1970.
     pub(crate) taken: i64,
@@ -69,8 +69,8 @@ pub(crate) struct Sample {
 
 /// Something that changes the state.
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
-    Key(Key),
+pub(crate) enum TuiEvent {
+    Key(KeyPress),
     Sample(Sample),
     /// The children of a node and the number of further ones, or the reason why there are none.
     Listed(String, Result<(Vec<Child>, usize), String>),
@@ -90,7 +90,7 @@ pub(crate) enum Event {
 
 /// Something to do after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum TuiEffect {
     Quit,
     /// Ask the servers now.
     Ask,

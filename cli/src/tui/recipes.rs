@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_curator_recipes::inspect::{Finding, Found, Sessions, verdicts};
 
-use super::table::{Column, Table, Value, left, right};
+use super::table::{CellValue, Table, TableColumn, left, right};
 use crate::output::{data, time};
 use crate::who;
 
@@ -13,7 +13,7 @@ pub(crate) const WAITING: usize = 4;
 /// The tree is read again after this time. That takes many requests.
 const OLD: Duration = Duration::from_secs(10);
 
-pub(crate) const COLUMNS: &[Column] = &[
+pub(crate) const COLUMNS: &[TableColumn] = &[
     left("PATH", 0),
     left("RECIPE", 26),
     left("HOLDER", 22),
@@ -77,7 +77,7 @@ impl Recipes {
             let created = finding.waiting.iter().filter_map(|waiter| waiter.created_ms()).min();
             let longest = created.map(|created| time::since(created, now));
             let longest =
-                longest.map(|wait| Value::Number(wait.as_secs_f64(), time::duration(wait)));
+                longest.map(|wait| CellValue::Number(wait.as_secs_f64(), time::duration(wait)));
             // The sessions are asked only for one recipe, by Enter.
             let verdict = verdicts(finding, &Sessions::new()).first().map(ToString::to_string);
             table.push(

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use zk_curator::SessionId;
 
-use super::model::{Detail, Sample, Screen};
-use super::table::{Column, Table, Value, left, rate, right};
+use super::model::{Detail, Sample, ScreenName};
+use super::table::{CellValue, Table, TableColumn, left, rate, right};
 use super::{hot, recipes, tree};
-use crate::ensemble::flw::Connection;
+use crate::ensemble::flw::ClientConnection;
 use crate::ensemble::health;
-use crate::ensemble::probe::{Report, Server};
+use crate::ensemble::probe::{ProbeReport, Server};
 use crate::ensemble::rates::Before;
 use crate::ensemble::sessions;
 use crate::node;
@@ -20,7 +20,7 @@ use crate::output::time;
 pub(crate) const CLIENT_RATE: usize = 3;
 pub(crate) const SESSION_RATE: usize = 4;
 
-const SERVERS: &[Column] = &[
+const SERVERS: &[TableColumn] = &[
     left("SERVER", 0),
     left("ROLE", 11),
     left("VERSION", 8).spare(),
@@ -36,7 +36,7 @@ const SERVERS: &[Column] = &[
     right("WATCHES", 8),
     right("FD%", 4),
 ];
-const CLIENTS: &[Column] = &[
+const CLIENTS: &[TableColumn] = &[
     left("CLIENT", 0),
     right("CONN", 6),
     right("SESSIONS", 9),
@@ -45,7 +45,7 @@ const CLIENTS: &[Column] = &[
     right("MAX ms", 7),
     left("SERVERS", 30),
 ];
-const SESSIONS: &[Column] = &[
+const SESSIONS: &[TableColumn] = &[
     left("SESSION", 18),
     left("CLIENT", 0),
     left("SERVER", 22),
@@ -55,43 +55,43 @@ const SESSIONS: &[Column] = &[
     right("EPHEMERALS", 11),
     right("SILENT", 8),
 ];
-const WATCHES: &[Column] = &[left("PATH", 0), right("WATCHES", 8), left("SERVERS", 40)];
+const WATCHES: &[TableColumn] = &[left("PATH", 0), right("WATCHES", 8), left("SERVERS", 40)];
 
 /// Returns the columns of a screen.
-pub(crate) const fn columns(screen: Screen) -> &'static [Column] {
+pub(crate) const fn columns(screen: ScreenName) -> &'static [TableColumn] {
     match screen {
-        Screen::Servers => SERVERS,
-        Screen::Clients => CLIENTS,
-        Screen::Sessions => SESSIONS,
-        Screen::Watches => WATCHES,
-        Screen::Recipes => recipes::COLUMNS,
-        Screen::Tree => tree::COLUMNS,
-        Screen::Hot => hot::COLUMNS,
+        ScreenName::Servers => SERVERS,
+        ScreenName::Clients => CLIENTS,
+        ScreenName::Sessions => SESSIONS,
+        ScreenName::Watches => WATCHES,
+        ScreenName::Recipes => recipes::COLUMNS,
+        ScreenName::Tree => tree::COLUMNS,
+        ScreenName::Hot => hot::COLUMNS,
     }
 }
 
 /// Returns the table of a screen.
-pub(crate) fn table(screen: Screen, sample: &Sample, before: &Before) -> Table {
+pub(crate) fn table(screen: ScreenName, sample: &Sample, before: &Before) -> Table {
     match screen {
-        Screen::Servers => servers(sample, before),
-        Screen::Clients => clients(sample, before),
-        Screen::Sessions => of_sessions(sample, before),
-        Screen::Watches => watches(sample),
-        Screen::Recipes | Screen::Tree | Screen::Hot => Table::new(columns(screen)),
+        ScreenName::Servers => servers(sample, before),
+        ScreenName::Clients => clients(sample, before),
+        ScreenName::Sessions => of_sessions(sample, before),
+        ScreenName::Watches => watches(sample),
+        ScreenName::Recipes | ScreenName::Tree | ScreenName::Hot => Table::new(columns(screen)),
     }
 }
 
-fn decimal(number: f64) -> Value {
-    Value::Number(number, format!("{number:.1}"))
+fn decimal(number: f64) -> CellValue {
+    CellValue::Number(number, format!("{number:.1}"))
 }
 
-fn span(span: Duration) -> Value {
-    Value::Number(span.as_secs_f64(), time::duration(span))
+fn span(span: Duration) -> CellValue {
+    CellValue::Number(span.as_secs_f64(), time::duration(span))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "only the order depends on it")]
-fn size(bytes: u64) -> Value {
-    Value::Number(bytes as f64, time::size(bytes))
+fn size(bytes: u64) -> CellValue {
+    CellValue::Number(bytes as f64, time::size(bytes))
 }
 
 fn servers(sample: &Sample, before: &Before) -> Table {
@@ -127,7 +127,7 @@ fn servers(sample: &Sample, before: &Before) -> Table {
 }
 
 /// Returns the first server that did not tell something.
-fn note(reports: &[Report]) -> Option<String> {
+fn note(reports: &[ProbeReport]) -> Option<String> {
     sessions::notes(reports).into_iter().next()
 }
 
@@ -137,7 +137,7 @@ fn host(address: &str) -> &str {
 }
 
 /// Returns the connections of all servers, without those that only ask.
-fn connections(reports: &[Report]) -> impl Iterator<Item = (&Server, &Connection)> {
+fn connections(reports: &[ProbeReport]) -> impl Iterator<Item = (&Server, &ClientConnection)> {
     let all = reports.iter().flat_map(|report| {
         report.cons.iter().flatten().map(move |connection| (&report.server, connection))
     });
@@ -146,7 +146,7 @@ fn connections(reports: &[Report]) -> impl Iterator<Item = (&Server, &Connection
 
 /// The connections of a host.
 #[derive(Default)]
-struct Client<'a> {
+struct ClientRow<'a> {
     connections: usize,
     sessions: Vec<i64>,
     rate: Option<f64>,
@@ -156,7 +156,7 @@ struct Client<'a> {
 }
 
 fn clients(sample: &Sample, before: &Before) -> Table {
-    let mut clients: BTreeMap<&str, Client<'_>> = BTreeMap::new();
+    let mut clients: BTreeMap<&str, ClientRow<'_>> = BTreeMap::new();
     for (server, connection) in connections(&sample.reports) {
         let client = clients.entry(host(&connection.address)).or_default();
         client.connections += 1;
@@ -240,13 +240,13 @@ fn watches(sample: &Sample) -> Table {
 }
 
 /// Returns everything about a row.
-pub(crate) fn detail(screen: Screen, sample: &Sample, key: &str) -> Detail {
+pub(crate) fn detail(screen: ScreenName, sample: &Sample, key: &str) -> Detail {
     let lines = match screen {
-        Screen::Servers => of_server(sample, key),
-        Screen::Clients => of_client(sample, key),
-        Screen::Sessions => of_session(sample, key),
-        Screen::Watches => of_path(sample, key),
-        Screen::Recipes | Screen::Tree | Screen::Hot => Vec::new(),
+        ScreenName::Servers => of_server(sample, key),
+        ScreenName::Clients => of_client(sample, key),
+        ScreenName::Sessions => of_session(sample, key),
+        ScreenName::Watches => of_path(sample, key),
+        ScreenName::Recipes | ScreenName::Tree | ScreenName::Hot => Vec::new(),
     };
     Detail { title: key.to_owned(), lines, first: 0 }
 }
@@ -274,10 +274,10 @@ fn of_client(sample: &Sample, key: &str) -> Vec<String> {
     of_host.map(|(server, connection)| line(server, connection)).collect()
 }
 
-fn line(server: &Server, connection: &Connection) -> String {
+fn line(server: &Server, connection: &ClientConnection) -> String {
     let session = connection.session.map(|id| SessionId::new(id).to_string());
     let operation = connection.last_operation.as_deref().unwrap_or("–");
-    let Connection { address, received, queued, .. } = connection;
+    let ClientConnection { address, received, queued, .. } = connection;
     format!(
         "{address:<22} {:<18} on {server}: {received} requests, {queued} queued, last {operation}",
         session.unwrap_or_default()

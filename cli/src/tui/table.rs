@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum CellValue {
     Text(String),
     /// A number, with its text.
     Number(f64, String),
     Missing,
 }
 
-impl Value {
+impl CellValue {
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Number(_, text) => text,
@@ -33,40 +33,40 @@ impl Value {
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for CellValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for CellValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Value {
+impl From<u64> for CellValue {
     #[expect(clippy::cast_precision_loss, reason = "only the order depends on it")]
     fn from(number: u64) -> Self {
         Self::Number(number as f64, number.to_string())
     }
 }
 
-impl From<usize> for Value {
+impl From<usize> for CellValue {
     fn from(number: usize) -> Self {
         Self::from(number as u64)
     }
 }
 
-impl<T: Into<Self>> From<Option<T>> for Value {
+impl<T: Into<Self>> From<Option<T>> for CellValue {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Missing, Into::into)
     }
 }
 
 /// Returns a rate: with a tenth below ten, and in thousands from ten thousand.
-pub(crate) fn rate(rate: f64) -> Value {
-    Value::Number(
+pub(crate) fn rate(rate: f64) -> CellValue {
+    CellValue::Number(
         rate,
         match rate {
             10_000.0.. => format!("{:.1}k", rate / 1_000.0),
@@ -78,7 +78,7 @@ pub(crate) fn rate(rate: f64) -> Value {
 
 /// A column: its title, and its width in characters; 0 is the rest of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     pub(crate) title: &'static str,
     pub(crate) width: u16,
     /// Numbers are aligned to the right.
@@ -87,7 +87,7 @@ pub(crate) struct Column {
     pub(crate) spare: bool,
 }
 
-impl Column {
+impl TableColumn {
     pub(crate) const fn spare(mut self) -> Self {
         self.spare = true;
         self
@@ -95,13 +95,13 @@ impl Column {
 }
 
 /// Returns a column of text.
-pub(crate) const fn left(title: &'static str, width: u16) -> Column {
-    Column { title, width, right: false, spare: false }
+pub(crate) const fn left(title: &'static str, width: u16) -> TableColumn {
+    TableColumn { title, width, right: false, spare: false }
 }
 
 /// Returns a column of numbers.
-pub(crate) const fn right(title: &'static str, width: u16) -> Column {
-    Column { title, width, right: true, spare: false }
+pub(crate) const fn right(title: &'static str, width: u16) -> TableColumn {
+    TableColumn { title, width, right: true, spare: false }
 }
 
 /// A row.
@@ -109,24 +109,24 @@ pub(crate) const fn right(title: &'static str, width: u16) -> Column {
 pub(crate) struct Row {
     /// The name by which the row is found in the next sample.
     pub(crate) key: String,
-    pub(crate) cells: Vec<Value>,
+    pub(crate) cells: Vec<CellValue>,
 }
 
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
-    pub(crate) columns: &'static [Column],
+    pub(crate) columns: &'static [TableColumn],
     pub(crate) rows: Vec<Row>,
     /// What the table does not show, and why.
     pub(crate) note: Option<String>,
 }
 
 impl Table {
-    pub(crate) const fn new(columns: &'static [Column]) -> Self {
+    pub(crate) const fn new(columns: &'static [TableColumn]) -> Self {
         Self { columns, rows: Vec::new(), note: None }
     }
 
-    pub(crate) fn push(&mut self, key: impl Into<String>, cells: Vec<Value>) {
+    pub(crate) fn push(&mut self, key: impl Into<String>, cells: Vec<CellValue>) {
         debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(Row { key: key.into(), cells });
     }
@@ -194,7 +194,7 @@ impl Selection {
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] = &[left("NAME", 4), right("N", 4)];
+    const COLUMNS: &[TableColumn] = &[left("NAME", 4), right("N", 4)];
 
     fn table(rows: &[(&str, Option<u64>)]) -> Table {
         let mut table = Table::new(COLUMNS);

@@ -16,7 +16,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use tokio::sync::mpsc;
 
-use super::model::{Event, Key};
+use super::model::{KeyPress, TuiEvent};
 
 /// The longest time until the thread that reads keys notices that it should end.
 const POLL: Duration = Duration::from_millis(50);
@@ -25,15 +25,15 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The terminal in raw mode, on its alternate screen. Dropping it restores the terminal, also when
 /// a panic unwinds.
-pub(crate) struct Screen {
+pub(crate) struct TerminalScreen {
     pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-impl Screen {
+impl TerminalScreen {
     pub(crate) fn open() -> io::Result<Self> {
         terminal::enable_raw_mode()?;
         // From here on the terminal is restored, also after an error.
-        let restore = Restore;
+        let restore = TerminalRestore;
         execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         std::mem::forget(restore);
@@ -49,15 +49,15 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
-        drop(Restore);
+        drop(TerminalRestore);
     }
 }
 
-struct Restore;
+struct TerminalRestore;
 
-impl Drop for Restore {
+impl Drop for TerminalRestore {
     fn drop(&mut self) {
         // Nothing can be done about a terminal that is gone.
         drop(execute!(io::stdout(), LeaveAlternateScreen, cursor::Show));
@@ -73,22 +73,22 @@ pub(crate) fn copy(text: &str) -> io::Result<()> {
 }
 
 /// The keys, read by a thread of their own. Dropping it ends the thread.
-pub(crate) struct Keys {
-    pub(crate) events: mpsc::UnboundedReceiver<Event>,
-    _reader: Reader,
+pub(crate) struct KeyReader {
+    pub(crate) events: mpsc::UnboundedReceiver<TuiEvent>,
+    _reader: InputReader,
 }
 
-impl Keys {
+impl KeyReader {
     pub(crate) fn read() -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         // The end of the channel tells that the terminal is gone.
-        let _reader = Reader::start(move |is_wanted| while is_wanted() && pass_on(&sender) {});
+        let _reader = InputReader::start(move |is_wanted| while is_wanted() && pass_on(&sender) {});
         Self { events, _reader }
     }
 }
 
 /// Passes on the next event, if one comes soon. Returns `false` after the last one.
-fn pass_on(sender: &mpsc::UnboundedSender<Event>) -> bool {
+fn pass_on(sender: &mpsc::UnboundedSender<TuiEvent>) -> bool {
     // At the end of the terminal, a read of crossterm does not return.
     let Some(has_input) = input::within(POLL) else { return false };
     let event = match event::poll(Duration::ZERO) {
@@ -153,14 +153,14 @@ mod input {
 
 /// A thread that reads. Dropping it ends the thread, or leaves it to the end of the process if it
 /// does not return: a read of half a key waits for the other half.
-struct Reader {
+struct InputReader {
     is_unwanted: Arc<AtomicBool>,
     /// Closed at the end of the thread.
     running: threads::Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Reader {
+impl InputReader {
     /// Starts the thread. Its function ends when it is no longer wanted.
     fn start(read: impl FnOnce(&dyn Fn() -> bool) + Send + 'static) -> Self {
         let is_unwanted = Arc::new(AtomicBool::new(false));
@@ -174,7 +174,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for InputReader {
     fn drop(&mut self) {
         self.is_unwanted.store(true, Ordering::Relaxed);
         let ended = self.running.recv_timeout(PATIENCE);
@@ -187,30 +187,32 @@ impl Drop for Reader {
     }
 }
 
-fn translate(event: &event::Event) -> Option<Event> {
+fn translate(event: &event::Event) -> Option<TuiEvent> {
     match event {
-        event::Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(Event::Key),
-        event::Event::Resize(..) => Some(Event::Resized),
+        event::Event::Key(key) if key.kind != KeyEventKind::Release => {
+            key_of(key).map(TuiEvent::Key)
+        }
+        event::Event::Resize(..) => Some(TuiEvent::Resized),
         _ => None,
     }
 }
 
-fn key_of(key: &KeyEvent) -> Option<Key> {
+fn key_of(key: &KeyEvent) -> Option<KeyPress> {
     Some(match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Interrupt,
-        KeyCode::Char(letter) => Key::Char(letter),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Tab => Key::Tab,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::Left => Key::Left,
-        KeyCode::Right => Key::Right,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => KeyPress::Interrupt,
+        KeyCode::Char(letter) => KeyPress::Char(letter),
+        KeyCode::Enter => KeyPress::Enter,
+        KeyCode::Esc => KeyPress::Escape,
+        KeyCode::Tab => KeyPress::Tab,
+        KeyCode::Backspace => KeyPress::Backspace,
+        KeyCode::Up => KeyPress::Up,
+        KeyCode::Down => KeyPress::Down,
+        KeyCode::Left => KeyPress::Left,
+        KeyCode::Right => KeyPress::Right,
+        KeyCode::PageUp => KeyPress::PageUp,
+        KeyCode::PageDown => KeyPress::PageDown,
+        KeyCode::Home => KeyPress::Home,
+        KeyCode::End => KeyPress::End,
         _ => return None,
     })
 }
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn a_reader_is_awaited() {
         let (sender, ended) = threads::channel();
-        drop(Reader::start(move |is_wanted| {
+        drop(InputReader::start(move |is_wanted| {
             while is_wanted() {
                 std::thread::yield_now();
             }
@@ -236,7 +238,7 @@ mod tests {
         let (sender, input) = threads::channel::<()>();
         let (ends, end) = threads::channel();
         // It waits until the sender is dropped.
-        drop(Reader::start(move |_| {
+        drop(InputReader::start(move |_| {
             assert!(input.recv().is_err());
             ends.send(()).expect("a receiver");
         }));

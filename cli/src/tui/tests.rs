@@ -3,20 +3,20 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::app::State;
+use super::app::AppState;
 use super::app::tests::{after, keys, sample, state};
-use super::model::{Event, Key, Screen};
+use super::model::{KeyPress, ScreenName, TuiEvent};
 use super::{draw, screens};
 use crate::ensemble::probe::Trouble;
 
-fn drawn(state: &State, width: u16, height: u16) -> String {
+fn drawn(state: &AppState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw::draw(frame, state, true)).unwrap();
     terminal.backend().to_string()
 }
 
-fn two_samples() -> State {
-    after(state(), [Event::Sample(sample(0, 100)), Event::Sample(sample(2, 150))]).0
+fn two_samples() -> AppState {
+    after(state(), [TuiEvent::Sample(sample(0, 100)), TuiEvent::Sample(sample(2, 150))]).0
 }
 
 fn has(text: &str, parts: &[&str]) {
@@ -69,7 +69,7 @@ fn each_screen_is_drawn() {
 fn a_problem_is_in_the_line_above_the_keys() {
     let mut broken = sample(4, 200);
     broken.reports[1].srvr = Err(Trouble::NotServing);
-    let text = drawn(&after(two_samples(), [Event::Sample(broken)]).0, 130, 24);
+    let text = drawn(&after(two_samples(), [TuiEvent::Sample(broken)]).0, 130, 24);
     has(&text, &["! 1 of 2 voting servers are serving (and 1 more)", "not-serving"]);
 }
 
@@ -89,7 +89,7 @@ fn a_small_terminal_is_enough() {
 
 #[test]
 fn each_column_has_room_for_its_title_and_the_mark_of_the_order() {
-    for (screen, ..) in Screen::ALL {
+    for (screen, ..) in ScreenName::ALL {
         for column in screens::columns(screen) {
             let needed = column.title.chars().count() + 1;
             assert!(column.width == 0 || usize::from(column.width) >= needed, "{column:?}");
@@ -99,7 +99,7 @@ fn each_column_has_room_for_its_title_and_the_mark_of_the_order() {
 
 #[test]
 fn the_column_of_the_order_is_shown_in_a_small_terminal() {
-    let sorted = keys("3:sort ephemerals").into_iter().chain([Event::Key(Key::Enter)]);
+    let sorted = keys("3:sort ephemerals").into_iter().chain([TuiEvent::Key(KeyPress::Enter)]);
     let state = after(two_samples(), sorted).0;
     has(&drawn(&state, 80, 24), &["SESSION", "EPHEMERALS▾"]);
 }
@@ -108,6 +108,6 @@ fn the_column_of_the_order_is_shown_in_a_small_terminal() {
 fn names_cannot_command_the_terminal() {
     let mut hostile = sample(0, 1);
     hostile.reports[0].wchp = Ok(vec![("/\u{1b}[2J".to_owned(), Vec::new())]);
-    let state = after(state(), [Event::Sample(hostile)].into_iter().chain(keys("4"))).0;
+    let state = after(state(), [TuiEvent::Sample(hostile)].into_iter().chain(keys("4"))).0;
     assert!(!drawn(&state, 80, 24).contains('\u{1b}'));
 }

@@ -2,7 +2,7 @@
 
 use zk_curator::Stat;
 
-use super::table::{Column, Table, Value, left, right};
+use super::table::{CellValue, Table, TableColumn, left, right};
 use crate::node;
 use crate::output::time;
 
@@ -15,20 +15,20 @@ pub(crate) struct Child {
 
 /// The listed node.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tree {
+pub(crate) struct ListedTreeNode {
     pub(crate) path: String,
     children: Vec<Child>,
     /// Why there is no list, or what it leaves out.
     trouble: Option<String>,
 }
 
-impl Default for Tree {
+impl Default for ListedTreeNode {
     fn default() -> Self {
         Self { path: "/".to_owned(), children: Vec::new(), trouble: None }
     }
 }
 
-pub(crate) const COLUMNS: &[Column] = &[
+pub(crate) const COLUMNS: &[TableColumn] = &[
     left("NAME", 0),
     left("KIND", 10),
     right("CHILDREN", 9),
@@ -38,7 +38,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     left("OWNER", 18),
 ];
 
-impl Tree {
+impl ListedTreeNode {
     /// Shows another node, whose children are not known yet.
     pub(crate) fn enter(&mut self, path: String) {
         *self = Self { path, ..Self::default() };
@@ -67,7 +67,7 @@ impl Tree {
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new(COLUMNS);
         for Child { name, stat } in &self.children {
-            let count = |number: i32| Value::from(u64::try_from(number).unwrap_or_default());
+            let count = |number: i32| CellValue::from(u64::try_from(number).unwrap_or_default());
             let size = u64::try_from(stat.data_length).unwrap_or_default();
             table.push(
                 name.as_str(),
@@ -76,7 +76,7 @@ impl Tree {
                     node::kind(stat).into(),
                     count(stat.num_children),
                     #[expect(clippy::cast_precision_loss, reason = "only the order depends on it")]
-                    Value::Number(size as f64, time::size(size)),
+                    CellValue::Number(size as f64, time::size(size)),
                     count(stat.version),
                     time::rfc3339(stat.mtime)
                         .map(|text| text.replace(['T', 'Z'], " ").trim().to_owned())

@@ -112,6 +112,7 @@ mod night {
 }
 
 /// Each fault happens `times` times.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn locked_writers_never_overlap(test: &str, times: usize) {
     let Some(server) = zk_curator_real::or_skip(test).await else { return };
     let servers = server.connect_string();

@@ -11,7 +11,7 @@ use zookeeper_async::ZooKeeper;
 
 use super::convert;
 use super::link::{LinkState, Reports};
-use super::registry::{Kind, Stale};
+use super::registry::{ArmingRead, StaleWatch};
 
 /// The handle with which requests are made.
 pub(super) struct Api {
@@ -19,33 +19,33 @@ pub(super) struct Api {
     pub(super) reports: Arc<Reports>,
 }
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ActorWork = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A queued request.
-pub(super) struct Request {
+pub(super) struct ActorRequest {
     /// Sends the request and delivers its response, or delivers the error if it was not sent.
-    pub(super) run: Box<dyn FnOnce(Result<Arc<Api>, Error>) -> Work + Send>,
-    pub(super) progress: Arc<Progress>,
+    pub(super) run: Box<dyn FnOnce(Result<Arc<Api>, Error>) -> ActorWork + Send>,
+    pub(super) progress: Arc<RequestProgress>,
     /// The time at which it fails if there is no connection.
     pub(super) patience: Instant,
 }
 
-pub(super) enum Command {
-    Request(Request),
-    AddAuth { identity: Identity, reply: Reply },
-    Close { within: Duration, reply: Reply },
+pub(super) enum ActorCommand {
+    Request(ActorRequest),
+    AddAuth { identity: SessionIdentity, reply: ActorReply },
+    Close { within: Duration, reply: ActorReply },
 }
 
-pub(super) struct Identity {
+pub(super) struct SessionIdentity {
     pub(super) scheme: String,
     pub(super) auth: Vec<u8>,
 }
 
-type Reply = oneshot::Sender<Result<(), Error>>;
+type ActorReply = oneshot::Sender<Result<(), Error>>;
 
 /// The state of a request: sent, or given up by its caller.
 #[derive(Default)]
-pub(super) struct Progress(AtomicU8);
+pub(super) struct RequestProgress(AtomicU8);
 
 /// The pause before a watch is armed again that the server did not arm yet.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SENT: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-impl Progress {
+impl RequestProgress {
     /// Returns `true` if the request may be sent.
     fn send(&self) -> bool {
         self.0.compare_exchange(0, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -73,15 +73,15 @@ impl Progress {
 /// identities and arms watches.
 pub(super) struct Actor {
     api: Arc<Api>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<ActorCommand>,
     link: watch::Receiver<LinkState>,
-    identities: Vec<(Identity, Option<Reply>)>,
+    identities: Vec<(SessionIdentity, Option<ActorReply>)>,
     /// The connection on which identities and watches are in place.
     prepared: u64,
 }
 
 impl Actor {
-    pub(super) fn new(api: Arc<Api>, commands: mpsc::UnboundedReceiver<Command>) -> Self {
+    pub(super) fn new(api: Arc<Api>, commands: mpsc::UnboundedReceiver<ActorCommand>) -> Self {
         let link = api.reports.link.subscribe();
         Self { api, commands, link, identities: Vec::new(), prepared: 0 }
     }
@@ -99,8 +99,8 @@ impl Actor {
                 command = self.commands.recv() => command,
             };
             match command {
-                Some(Command::Request(request)) => self.serve(request).await,
-                Some(Command::AddAuth { identity, reply }) => {
+                Some(ActorCommand::Request(request)) => self.serve(request).await,
+                Some(ActorCommand::AddAuth { identity, reply }) => {
                     self.identities.push((identity, Some(reply)));
                     if let LinkState::Up(connection) = self.now()
                         && connection == self.prepared
@@ -108,7 +108,7 @@ impl Actor {
                         self.prove(self.identities.len() - 1).await;
                     }
                 }
-                Some(Command::Close { within, reply }) => {
+                Some(ActorCommand::Close { within, reply }) => {
                     let result = self.close(within).await;
                     drop(reply.send(result));
                     break;
@@ -166,7 +166,9 @@ impl Actor {
     }
 
     async fn prove(&mut self, index: usize) -> bool {
-        let Some((Identity { scheme, auth }, _)) = self.identities.get(index) else { return true };
+        let Some((SessionIdentity { scheme, auth }, _)) = self.identities.get(index) else {
+            return true;
+        };
         let (scheme, auth) = (scheme.clone(), auth.clone());
         let result = self.on_this_connection(self.api.zk.add_auth(scheme, auth)).await;
         match result {
@@ -186,10 +188,11 @@ impl Actor {
         }
     }
 
-    /// Reads the watched node again, and sets a watch. Reports a change since the last read. Repeats
-    /// a read that is refused for a while, because later requests must not show a change that the
-    /// watch has not reported. Any other refusal says nothing about the node, and ends the watch.
-    async fn arm(&self, stale: &Stale) -> bool {
+    /// Reads the watched node again, and sets a watch. Reports a change since the last read.
+    /// Repeats a read that is refused for a while, because later requests must not show a change
+    /// that the watch has not reported. Any other refusal says nothing about the node, and ends the
+    /// watch.
+    async fn arm(&self, stale: &StaleWatch) -> bool {
         let registry = &self.api.reports.registry;
         let connection = self.now();
         loop {
@@ -210,14 +213,14 @@ impl Actor {
         }
     }
 
-    async fn read_again(&self, stale: &Stale) -> Result<Option<Stat>, Error> {
+    async fn read_again(&self, stale: &StaleWatch) -> Result<Option<Stat>, Error> {
         let (api, path) = (&self.api, &*stale.path);
         match stale.kind {
             // Needs no permission, and the watch of a node that exists is one of its data.
-            Kind::Absent | Kind::Data => {
+            ArmingRead::Absent | ArmingRead::Data => {
                 self.on_this_connection(api.zk.exists(path, true)).await.map(converted)
             }
-            Kind::Children => {
+            ArmingRead::Children => {
                 // The stat is read before the watch is set. A change in between is reported rather
                 // than missed.
                 match self.on_this_connection(api.zk.exists(path, false)).await.map(converted) {
@@ -233,7 +236,7 @@ impl Actor {
         }
     }
 
-    async fn serve(&mut self, request: Request) {
+    async fn serve(&mut self, request: ActorRequest) {
         loop {
             self.prepare().await;
             match self.now() {
@@ -293,9 +296,9 @@ impl Actor {
         self.commands.close();
         while let Some(command) = self.commands.recv().await {
             match command {
-                Command::Request(request) => (request.run)(Err(self.ended())).await,
-                Command::AddAuth { reply, .. } => drop(reply.send(Err(self.ended()))),
-                Command::Close { reply, .. } => drop(reply.send(Ok(()))),
+                ActorCommand::Request(request) => (request.run)(Err(self.ended())).await,
+                ActorCommand::AddAuth { reply, .. } => drop(reply.send(Err(self.ended()))),
+                ActorCommand::Close { reply, .. } => drop(reply.send(Ok(()))),
             }
         }
         for (_, reply) in &mut self.identities {

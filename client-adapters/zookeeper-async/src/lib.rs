@@ -25,8 +25,8 @@
 //! * searches for servers with pauses, deadlines and a new look-up of names;
 //! * reads the session's id and granted timeout, notices silent servers after two thirds of it, and
 //!   gives the session up when it has passed, like the native client;
-//! * arms watches again after a reconnect: it reads again and compares transaction ids, so they fire
-//!   for changes in between. Identities are added first;
+//! * arms watches again after a reconnect: it reads again and compares transaction ids, so they
+//!   fire for changes in between. Identities are added first;
 //! * ends a session permanently when it is over, with the crate's tasks, which never end by
 //!   themselves and therefore run in a separate runtime.
 //!
@@ -72,9 +72,9 @@ use zk_curator_client::{
 };
 use zookeeper_async::ZooKeeper;
 
-use actor::{Actor, Api, Command, Identity, Progress, Request, converted};
-use link::{Link, LinkState, Reports};
-use registry::{Kind, Registry};
+use actor::{Actor, ActorCommand, ActorRequest, Api, RequestProgress, SessionIdentity, converted};
+use link::{LinkState, PacketLink, Reports};
+use registry::{AdapterRegistry, ArmingRead};
 
 /// The pause between the crate's attempts to reach this adapter.
 const RETRY: Duration = Duration::from_millis(50);
@@ -112,10 +112,10 @@ impl RawClientFactory for ZookeeperAsyncFactory {
             .thread_name("zookeeper-async")
             .enable_all()
             .build();
-        let runtime = Ended(Some(runtime.map_err(failed)?));
+        let runtime = DetachedRuntime(Some(runtime.map_err(failed)?));
         let reports = Arc::new(Reports {
             states: StatePublisher::default(),
-            registry: Registry::default(),
+            registry: AdapterRegistry::default(),
             link: watch::Sender::new(LinkState::Down),
         });
         let (commands, queue) = mpsc::unbounded_channel();
@@ -126,8 +126,9 @@ impl RawClientFactory for ZookeeperAsyncFactory {
                 .map_err(failed)?;
             let here = listener.local_addr().map_err(failed)?.to_string();
             let asked = settings.session_timeout;
-            let link =
-                tokio::spawn(Link::new(listener, servers.hosts, asked, Arc::clone(&told)).run());
+            let link = tokio::spawn(
+                PacketLink::new(listener, servers.hosts, asked, Arc::clone(&told)).run(),
+            );
             drop(link);
             let zk = ZooKeeper::connect_with_retry_time(&here, asked, |_| {}, RETRY)
                 .await
@@ -136,7 +137,7 @@ impl RawClientFactory for ZookeeperAsyncFactory {
             Ok::<(), Error>(())
         };
         runtime.spawn(begin).await.map_err(|_| Error::Closed { sent: false })??;
-        let shared = Shared {
+        let shared = AdapterShared {
             commands,
             reports,
             chroot: servers.chroot,
@@ -144,14 +145,14 @@ impl RawClientFactory for ZookeeperAsyncFactory {
             close_timeout: settings.close_timeout,
             _runtime: runtime,
         };
-        Ok(Arc::new(Client { shared: Arc::new(shared), deadline: None }))
+        Ok(Arc::new(SessionHandle { shared: Arc::new(shared), deadline: None }))
     }
 }
 
 /// A runtime that may be dropped anywhere: it ends in the background.
-struct Ended(Option<Runtime>);
+struct DetachedRuntime(Option<Runtime>);
 
-impl std::ops::Deref for Ended {
+impl std::ops::Deref for DetachedRuntime {
     type Target = Runtime;
 
     fn deref(&self) -> &Runtime {
@@ -159,7 +160,7 @@ impl std::ops::Deref for Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for DetachedRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -169,23 +170,23 @@ impl Drop for Ended {
 
 /// A handle of a session.
 #[derive(Clone)]
-struct Client {
-    shared: Arc<Shared>,
+struct SessionHandle {
+    shared: Arc<AdapterShared>,
     /// The deadline of every request of this handle.
     deadline: Option<Duration>,
 }
 
-struct Shared {
-    commands: mpsc::UnboundedSender<Command>,
+struct AdapterShared {
+    commands: mpsc::UnboundedSender<ActorCommand>,
     reports: Arc<Reports>,
     /// The chroot, which the crate does not support.
     chroot: String,
     connection_timeout: Duration,
     close_timeout: Duration,
-    _runtime: Ended,
+    _runtime: DetachedRuntime,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for SessionHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ZookeeperAsync").field(&self.shared.reports.states.current()).finish()
     }
@@ -193,7 +194,7 @@ impl fmt::Debug for Client {
 
 type CrateResult<T> = Result<T, zookeeper_async::ZkError>;
 
-impl Client {
+impl SessionHandle {
     /// Queues a request and waits for its response.
     fn submit<T, F>(&self, send: impl FnOnce(Arc<Api>) -> F + Send + 'static) -> RawFuture<T>
     where
@@ -201,7 +202,7 @@ impl Client {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(RequestProgress::default());
         let run = move |api: Result<Arc<Api>, Error>| -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(async move {
                 let result = match api {
@@ -212,12 +213,12 @@ impl Client {
             })
         };
         let now = Instant::now();
-        let request = Request {
+        let request = ActorRequest {
             run: Box::new(run),
             progress: Arc::clone(&progress),
             patience: now + bounded(self.shared.connection_timeout),
         };
-        let queued = self.shared.commands.send(Command::Request(request));
+        let queued = self.shared.commands.send(ActorCommand::Request(request));
         let shared = Arc::clone(&self.shared);
         let deadline = self.deadline.map(|deadline| now + bounded(deadline));
         Box::pin(async move {
@@ -264,12 +265,12 @@ impl Client {
     fn watched<T, F>(
         &self,
         path: &str,
-        kind: Kind,
+        kind: ArmingRead,
         read: impl FnOnce(Arc<Api>, String) -> F + Send + 'static,
     ) -> RawFuture<(T, OneshotWatch)>
     where
         T: Send + 'static,
-        F: Future<Output = Result<(T, Kind, Option<Stat>), Error>> + Send + 'static,
+        F: Future<Output = Result<(T, ArmingRead, Option<Stat>), Error>> + Send + 'static,
     {
         let visible = path.to_owned();
         match self.absolute(path) {
@@ -306,7 +307,7 @@ impl Drop for Unarmed<'_> {
     }
 }
 
-impl Shared {
+impl AdapterShared {
     /// Returns the reason why there is no response.
     fn ended(&self, sent: bool) -> Error {
         match self.reports.states.current().end() {
@@ -348,7 +349,7 @@ async fn list(api: &Api, path: &str, watch: bool) -> Result<(Children, Stat), Er
 }
 
 #[async_trait]
-impl RawClient for Client {
+impl RawClient for SessionHandle {
     fn with_deadline(&self, deadline: Duration) -> Arc<dyn RawClient> {
         Arc::new(Self { shared: Arc::clone(&self.shared), deadline: Some(deadline) })
     }
@@ -415,9 +416,9 @@ impl RawClient for Client {
     }
 
     fn exists_watched(&self, path: &str) -> RawFuture<(Option<Stat>, OneshotWatch)> {
-        self.watched(path, Kind::Absent, async |api, path| {
+        self.watched(path, ArmingRead::Absent, async |api, path| {
             let stat = converted(api.zk.exists(&path, true).await.map_err(convert::error)?);
-            let kind = if stat.is_some() { Kind::Data } else { Kind::Absent };
+            let kind = if stat.is_some() { ArmingRead::Data } else { ArmingRead::Absent };
             Ok((stat, kind, stat))
         })
     }
@@ -427,10 +428,10 @@ impl RawClient for Client {
     }
 
     fn get_data_watched(&self, path: &str) -> RawFuture<(Data, OneshotWatch)> {
-        self.watched(path, Kind::Data, async |api, path| {
+        self.watched(path, ArmingRead::Data, async |api, path| {
             let data = converted_data(api.zk.get_data(&path, true).await.map_err(convert::error)?);
             let stat = data.stat;
-            Ok((data, Kind::Data, Some(stat)))
+            Ok((data, ArmingRead::Data, Some(stat)))
         })
     }
 
@@ -454,9 +455,9 @@ impl RawClient for Client {
     }
 
     fn get_children_watched(&self, path: &str) -> RawFuture<(Children, OneshotWatch)> {
-        self.watched(path, Kind::Children, async |api, path| {
+        self.watched(path, ArmingRead::Children, async |api, path| {
             let (children, stat) = list(&api, &path, true).await?;
-            Ok((children, Kind::Children, Some(stat)))
+            Ok((children, ArmingRead::Children, Some(stat)))
         })
     }
 
@@ -482,8 +483,8 @@ impl RawClient for Client {
 
     fn add_auth(&self, scheme: &str, auth: &[u8]) -> RawFuture<()> {
         let (reply, answer) = oneshot::channel();
-        let identity = Identity { scheme: scheme.to_owned(), auth: auth.to_vec() };
-        let queued = self.shared.commands.send(Command::AddAuth { identity, reply });
+        let identity = SessionIdentity { scheme: scheme.to_owned(), auth: auth.to_vec() };
+        let queued = self.shared.commands.send(ActorCommand::AddAuth { identity, reply });
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             if queued.is_err() {
@@ -513,7 +514,7 @@ impl RawClient for Client {
     async fn close(&self) -> Result<(), Error> {
         let (reply, answer) = oneshot::channel();
         let within = self.shared.close_timeout;
-        if self.shared.commands.send(Command::Close { within, reply }).is_err() {
+        if self.shared.commands.send(ActorCommand::Close { within, reply }).is_err() {
             return Ok(());
         }
         answer.await.unwrap_or(Ok(()))

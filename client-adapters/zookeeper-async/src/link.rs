@@ -24,7 +24,7 @@ use zk_curator_client::{
 use zk_curator_proto::records::{ConnectRequest, ConnectResponse, RequestHeader, WatcherEvent};
 use zk_curator_proto::{Decoder, Encoder, OpCode, Record, XID_NOTIFICATION, XID_PING, frame};
 
-use super::registry::Registry;
+use super::registry::AdapterRegistry;
 
 /// The first pause between attempts to connect; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ pub(super) enum LinkState {
 #[derive(Debug)]
 pub(super) struct Reports {
     pub(super) states: StatePublisher,
-    pub(super) registry: Registry,
+    pub(super) registry: AdapterRegistry,
     pub(super) link: watch::Sender<LinkState>,
 }
 
@@ -62,7 +62,7 @@ impl Reports {
 }
 
 /// The link of one session to the servers.
-pub(super) struct Link {
+pub(super) struct PacketLink {
     pub(super) listener: TcpListener,
     /// The servers, at least one.
     pub(super) hosts: Vec<HostPort>,
@@ -79,25 +79,25 @@ pub(super) struct Link {
 }
 
 /// The reason why a connection ended.
-enum End {
+enum LinkEnd {
     Lost(io::Error),
     Over(SessionState),
 }
 
-impl From<io::Error> for End {
+impl From<io::Error> for LinkEnd {
     fn from(why: io::Error) -> Self {
         Self::Lost(why)
     }
 }
 
-/// The requests that were sent and not answered yet, in order.
-struct Sent {
+/// A packet that was sent and not answered yet.
+struct SentPacket {
     at: Instant,
-    what: What,
+    what: PacketKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum PacketKind {
     Handshake,
     /// A ping of the crate, or the adapter's own, whose response the crate must not see.
     Ping {
@@ -107,15 +107,15 @@ enum What {
     Close,
 }
 
-fn lost(why: &'static str) -> End {
-    End::Lost(io::Error::new(io::ErrorKind::ConnectionAborted, why))
+fn lost(why: &'static str) -> LinkEnd {
+    LinkEnd::Lost(io::Error::new(io::ErrorKind::ConnectionAborted, why))
 }
 
-fn malformed(why: impl std::error::Error + Send + Sync + 'static) -> End {
-    End::Lost(io::Error::new(io::ErrorKind::InvalidData, why))
+fn malformed(why: impl std::error::Error + Send + Sync + 'static) -> LinkEnd {
+    LinkEnd::Lost(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-impl Link {
+impl PacketLink {
     pub(super) fn new(
         listener: TcpListener,
         hosts: Vec<HostPort>,
@@ -142,19 +142,19 @@ impl Link {
             let end = tokio::select! {
                 biased;
                 () = sleep_until(self.heard + self.timeout), if self.session.is_some() => {
-                    End::Over(SessionState::Expired(ExpiredBy::Clock))
+                    LinkEnd::Over(SessionState::Expired(ExpiredBy::Clock))
                 }
                 accepted = self.listener.accept() => match accepted {
                     Ok((client, _)) => match self.serve(client).await {
                         Ok(never) => match never {},
                         Err(end) => end,
                     },
-                    Err(why) => End::Lost(why),
+                    Err(why) => LinkEnd::Lost(why),
                 }
             };
             match end {
-                End::Over(state) => return self.reports.over(state),
-                End::Lost(why) => {
+                LinkEnd::Over(state) => return self.reports.over(state),
+                LinkEnd::Lost(why) => {
                     debug!(%why, "connection lost");
                     self.reports.states.failed(why);
                     if self.reports.link.send_replace(LinkState::Down) != LinkState::Down {
@@ -166,7 +166,7 @@ impl Link {
     }
 
     /// Serves one connection of the crate.
-    async fn serve(&mut self, mut client: TcpStream) -> Result<std::convert::Infallible, End> {
+    async fn serve(&mut self, mut client: TcpStream) -> Result<std::convert::Infallible, LinkEnd> {
         client.set_nodelay(true)?;
         let mut from_client = BytesMut::new();
         let hello = loop {
@@ -179,7 +179,7 @@ impl Link {
             ConnectRequest::decode(&mut Decoder::new(hello.clone()), "").map_err(malformed)?;
         if self.session.is_some_and(|session| session != request.session_id) {
             // The crate begins another session silently; the adapter ends this one instead.
-            return Err(End::Over(SessionState::Expired(ExpiredBy::Clock)));
+            return Err(LinkEnd::Over(SessionState::Expired(ExpiredBy::Clock)));
         }
         let expires = self.session.map(|_| self.heard + self.timeout);
         let server = {
@@ -190,7 +190,7 @@ impl Link {
                     biased;
                     server = &mut dialled => break server,
                     () = sleep_until(expires.unwrap_or_else(Instant::now)), if expires.is_some() => {
-                        return Err(End::Over(SessionState::Expired(ExpiredBy::Clock)));
+                        return Err(LinkEnd::Over(SessionState::Expired(ExpiredBy::Clock)));
                     }
                     // The crate gives up after two seconds and tries again.
                     got = read(&mut client, &mut from_client) => got?,
@@ -238,9 +238,10 @@ impl Link {
         mut from_client: BytesMut,
         mut server: TcpStream,
         hello: Bytes,
-    ) -> Result<std::convert::Infallible, End> {
+    ) -> Result<std::convert::Infallible, LinkEnd> {
         let mut from_server = BytesMut::new();
-        let mut sent = VecDeque::from([Sent { at: Instant::now(), what: What::Handshake }]);
+        let mut sent =
+            VecDeque::from([SentPacket { at: Instant::now(), what: PacketKind::Handshake }]);
         let mut heard_of_server = Instant::now();
         let mut said_to_server = Instant::now();
         let mut leaving = false;
@@ -248,7 +249,7 @@ impl Link {
         loop {
             while let Some(request) = take(&mut from_client)? {
                 let what = kind_of(&request)?;
-                sent.push_back(Sent { at: Instant::now(), what });
+                sent.push_back(SentPacket { at: Instant::now(), what });
                 said_to_server = Instant::now();
                 self.send(&mut server, &request).await?;
             }
@@ -269,7 +270,7 @@ impl Link {
                     heard_of_server = Instant::now();
                 }
                 got = read(&mut client, &mut from_client), if !leaving => match got {
-                    Err(_) if sent.iter().any(|sent| sent.what == What::Close) => leaving = true,
+                    Err(_) if sent.iter().any(|sent| sent.what == PacketKind::Close) => leaving = true,
                     got => got?,
                 },
                 () = sleep_until(heard_of_server + self.timeout * 2 / 3) => {
@@ -279,7 +280,7 @@ impl Link {
                     let mut ping = Encoder::new();
                     RequestHeader { xid: XID_PING, opcode: OpCode::Ping.code() }.encode(&mut ping);
                     said_to_server = Instant::now();
-                    sent.push_back(Sent { at: said_to_server, what: What::Ping { ours: true } });
+                    sent.push_back(SentPacket { at: said_to_server, what: PacketKind::Ping { ours: true } });
                     self.send(&mut server, &ping.finish()).await?;
                 }
             }
@@ -287,9 +288,9 @@ impl Link {
     }
 
     /// Inspects a response of a server. Returns `true` if the crate must not see it.
-    fn pass(&mut self, answer: &Bytes, sent: &mut VecDeque<Sent>) -> Result<bool, End> {
+    fn pass(&mut self, answer: &Bytes, sent: &mut VecDeque<SentPacket>) -> Result<bool, LinkEnd> {
         let mut decoder = Decoder::new(answer.clone());
-        if sent.front().is_some_and(|sent| sent.what == What::Handshake) {
+        if sent.front().is_some_and(|sent| sent.what == PacketKind::Handshake) {
             let granted = ConnectResponse::decode(&mut decoder, "").map_err(malformed)?;
             let Some(first) = sent.pop_front() else { return Ok(false) };
             return self.granted(&granted, first.at).map(|()| false);
@@ -311,24 +312,24 @@ impl Link {
         let Some(answered) = sent.pop_front() else {
             return Err(lost("an answer to nothing"));
         };
-        if (xid == XID_PING) != matches!(answered.what, What::Ping { .. }) {
+        if (xid == XID_PING) != matches!(answered.what, PacketKind::Ping { .. }) {
             return Err(lost("an answer to something else"));
         }
         self.heard = answered.at;
         match answered.what {
-            What::Close => Err(End::Over(SessionState::Closed)),
-            What::Ping { ours } => Ok(ours),
-            What::Handshake | What::Request => {
+            PacketKind::Close => Err(LinkEnd::Over(SessionState::Closed)),
+            PacketKind::Ping { ours } => Ok(ours),
+            PacketKind::Handshake | PacketKind::Request => {
                 self.reports.registry.arm();
                 Ok(false)
             }
         }
     }
 
-    fn granted(&mut self, granted: &ConnectResponse, asked: Instant) -> Result<(), End> {
+    fn granted(&mut self, granted: &ConnectResponse, asked: Instant) -> Result<(), LinkEnd> {
         let millis = u64::try_from(granted.timeout).unwrap_or_default();
         if millis == 0 {
-            return Err(End::Over(SessionState::Expired(ExpiredBy::Server)));
+            return Err(LinkEnd::Over(SessionState::Expired(ExpiredBy::Server)));
         }
         self.timeout = Duration::from_millis(millis);
         self.session = Some(granted.session_id);
@@ -342,7 +343,7 @@ impl Link {
         Ok(())
     }
 
-    async fn send(&self, to: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> Result<(), End> {
+    async fn send(&self, to: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> Result<(), LinkEnd> {
         let mut bytes = BytesMut::with_capacity(4 + body.len());
         frame::put_parts(&mut bytes, &[body]);
         match timeout(self.timeout * 2 / 3, to.write_all(&bytes)).await {
@@ -352,25 +353,25 @@ impl Link {
     }
 }
 
-fn take(buffer: &mut BytesMut) -> Result<Option<Bytes>, End> {
+fn take(buffer: &mut BytesMut) -> Result<Option<Bytes>, LinkEnd> {
     frame::take(buffer, MAX_FRAME).map_err(malformed)
 }
 
 /// Reads more bytes; the end of the stream is an error. Cancellation loses nothing.
-async fn read(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMut) -> Result<(), End> {
+async fn read(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMut) -> Result<(), LinkEnd> {
     match from.read_buf(into).await? {
         0 => Err(lost("closed by the other end")),
         _ => Ok(()),
     }
 }
 
-fn kind_of(request: &Bytes) -> Result<What, End> {
+fn kind_of(request: &Bytes) -> Result<PacketKind, LinkEnd> {
     let mut decoder = Decoder::new(request.clone());
     let xid = decoder.i32("xid").map_err(malformed)?;
     let opcode = decoder.i32("opcode").map_err(malformed)?;
     Ok(match xid {
-        XID_PING => What::Ping { ours: false },
-        _ if opcode == OpCode::CloseSession.code() => What::Close,
-        _ => What::Request,
+        XID_PING => PacketKind::Ping { ours: false },
+        _ if opcode == OpCode::CloseSession.code() => PacketKind::Close,
+        _ => PacketKind::Request,
     })
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use md5::{Digest, Md5};
 
-use super::{SaslExchange, SaslMechanism, Step};
+use super::{SaslExchange, SaslMechanism, SaslStep};
 
 /// The name of every ZooKeeper server in SASL, whatever its host name is.
 const SERVER_NAME: &str = "zk-sasl-md5";
@@ -25,17 +25,17 @@ const NONCE_COUNT: &str = "00000001";
 /// The mechanism, for one user.
 #[derive(Debug)]
 pub(crate) struct DigestMd5 {
-    credentials: Arc<Credentials>,
+    credentials: Arc<DigestCredentials>,
 }
 
 impl DigestMd5 {
     pub(crate) fn new(user: String, password: String) -> Self {
-        Self { credentials: Arc::new(Credentials { user, password }) }
+        Self { credentials: Arc::new(DigestCredentials { user, password }) }
     }
 
-    fn exchange(&self) -> Exchange {
+    fn exchange(&self) -> DigestExchange {
         let credentials = Arc::clone(&self.credentials);
-        Exchange { credentials, state: State::Begun, cnonce: random_nonce() }
+        DigestExchange { credentials, state: LastChallenge::Begun, cnonce: random_nonce() }
     }
 }
 
@@ -45,25 +45,25 @@ impl SaslMechanism for DigestMd5 {
     }
 }
 
-struct Credentials {
+struct DigestCredentials {
     user: String,
     password: String,
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for DigestCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("DigestCredentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-struct Exchange {
-    credentials: Arc<Credentials>,
+struct DigestExchange {
+    credentials: Arc<DigestCredentials>,
     cnonce: String,
-    state: State,
+    state: LastChallenge,
 }
 
 /// The last message that the server has sent.
-enum State {
+enum LastChallenge {
     /// No message.
     Begun,
     /// The challenge. The server must now prove that it knows the password.
@@ -72,15 +72,17 @@ enum State {
     Done,
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for DigestExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("credentials", &self.credentials).finish_non_exhaustive()
+        f.debug_struct("DigestExchange")
+            .field("credentials", &self.credentials)
+            .finish_non_exhaustive()
     }
 }
 
-impl SaslExchange for Exchange {
-    fn step(&mut self, token: &[u8]) -> Step {
-        Step::Ready(self.respond(token).map_err(Into::into))
+impl SaslExchange for DigestExchange {
+    fn step(&mut self, token: &[u8]) -> SaslStep {
+        SaslStep::Ready(self.respond(token).map_err(Into::into))
     }
 
     fn refused(&self) -> io::Error {
@@ -88,17 +90,17 @@ impl SaslExchange for Exchange {
     }
 }
 
-impl Exchange {
+impl DigestExchange {
     fn respond(&mut self, token: &[u8]) -> Result<Option<Bytes>, &'static str> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Begun => {
+        match std::mem::replace(&mut self.state, LastChallenge::Done) {
+            LastChallenge::Begun => {
                 let challenge = Challenge::parse(token)?;
                 let response =
-                    Response::new(&challenge, &self.credentials, &self.cnonce, DIGEST_URI)?;
-                self.state = State::Challenged { rspauth: response.rspauth };
+                    DigestResponse::new(&challenge, &self.credentials, &self.cnonce, DIGEST_URI)?;
+                self.state = LastChallenge::Challenged { rspauth: response.rspauth };
                 Ok(Some(response.message.into()))
             }
-            State::Challenged { rspauth } => {
+            LastChallenge::Challenged { rspauth } => {
                 let directives = directives(token)?;
                 // A comparison in constant time is not needed: an attacker learns nothing that
                 // helps in the next attempt, which has other nonces and therefore another value.
@@ -108,7 +110,7 @@ impl Exchange {
                     None => Err("the server did not prove that it knows the password"),
                 }
             }
-            State::Done => Err("the server continues after the end of the exchange"),
+            LastChallenge::Done => Err("the server continues after the end of the exchange"),
         }
     }
 }
@@ -163,16 +165,16 @@ impl Challenge {
 
 /// The response to a challenge.
 #[derive(PartialEq, Eq)]
-struct Response {
+struct DigestResponse {
     message: Vec<u8>,
     /// The response that the server must send.
     rspauth: String,
 }
 
-impl Response {
+impl DigestResponse {
     fn new(
         challenge: &Challenge,
-        credentials: &Credentials,
+        credentials: &DigestCredentials,
         cnonce: &str,
         digest_uri: &str,
     ) -> Result<Self, &'static str> {
@@ -311,8 +313,8 @@ mod tests {
 
     use super::*;
 
-    fn chris() -> Credentials {
-        Credentials { user: "chris".into(), password: "secret".into() }
+    fn chris() -> DigestCredentials {
+        DigestCredentials { user: "chris".into(), password: "secret".into() }
     }
 
     fn text(bytes: &[u8]) -> &str {
@@ -339,7 +341,7 @@ mod tests {
             ),
         ] {
             let challenge = Challenge::parse(challenge.as_bytes()).unwrap();
-            let answer = Response::new(&challenge, &chris(), cnonce, uri).unwrap();
+            let answer = DigestResponse::new(&challenge, &chris(), cnonce, uri).unwrap();
             let nonce = &challenge.nonce;
             assert_eq!(
                 text(&answer.message),
@@ -356,17 +358,17 @@ mod tests {
     fn an_exchange_ends_with_the_proof_of_the_server() {
         let challenge = b"realm=\"zk-sasl-md5\",nonce=\"n\",charset=utf-8,algorithm=md5-sess";
         let begin = || {
-            let mut exchange = Exchange {
+            let mut exchange = DigestExchange {
                 credentials: Arc::new(chris()),
                 cnonce: "c".into(),
-                state: State::Begun,
+                state: LastChallenge::Begun,
             };
             let answer = exchange.respond(challenge).unwrap().unwrap();
             assert!(text(&answer).contains("digest-uri=\"zookeeper/zk-sasl-md5\""));
             exchange
         };
         let parsed = Challenge::parse(challenge).unwrap();
-        let proof = Response::new(&parsed, &chris(), "c", DIGEST_URI).unwrap().rspauth;
+        let proof = DigestResponse::new(&parsed, &chris(), "c", DIGEST_URI).unwrap().rspauth;
 
         let mut exchange = begin();
         assert_eq!(exchange.respond(format!("rspauth={proof}").as_bytes()), Ok(None));
@@ -412,8 +414,8 @@ mod tests {
     fn latin1_text_is_hashed_as_latin1_and_sent_as_utf8() {
         let challenge = Challenge { realm: "r".into(), nonce: "n".into(), is_utf8: true };
         let response = |user: &str, password: &str, challenge: &Challenge| {
-            let credentials = Credentials { user: user.into(), password: password.into() };
-            Response::new(challenge, &credentials, "c", DIGEST_URI)
+            let credentials = DigestCredentials { user: user.into(), password: password.into() };
+            DigestResponse::new(challenge, &credentials, "c", DIGEST_URI)
         };
         let umlaut = response("jörg", "p", &challenge).unwrap();
         assert!(text(&umlaut.message).contains("username=\"jörg\""));
@@ -430,9 +432,10 @@ mod tests {
 
     #[test]
     fn quotes_in_names_are_escaped() {
-        let credentials = Credentials { user: "a\"b\\c".into(), password: "p".into() };
+        let credentials = DigestCredentials { user: "a\"b\\c".into(), password: "p".into() };
         let challenge = Challenge { realm: "r\"".into(), nonce: "n\\".into(), is_utf8: true };
-        let message = Response::new(&challenge, &credentials, "c", DIGEST_URI).unwrap().message;
+        let message =
+            DigestResponse::new(&challenge, &credentials, "c", DIGEST_URI).unwrap().message;
         let said = directives(&message).unwrap();
         let said = |name: &str| &said.iter().find(|(found, _)| found == name).unwrap().1;
         assert_eq!((said("username").as_str(), said("realm").as_str()), ("a\"b\\c", "r\""));

@@ -19,7 +19,7 @@ const NO_LAYER: u8 = 1;
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
 /// A security context of a client.
-pub(super) trait Context {
+pub(super) trait GssapiContext {
     /// An error of the security library.
     type Error;
 
@@ -41,7 +41,7 @@ pub(super) trait Context {
 
 /// The reason why an exchange failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault<E> {
+pub(super) enum ExchangeFault<E> {
     /// There is no first token. The server is not at fault.
     Begin(E),
     /// The server cannot prove that it is the service of the ticket.
@@ -52,14 +52,14 @@ pub(super) enum Fault<E> {
 
 /// An exchange on one connection.
 #[derive(Debug)]
-pub(super) struct Exchange<C> {
+pub(super) struct GssapiExchange<C> {
     context: C,
-    state: State,
+    state: LastMessage,
 }
 
 /// The last message of the client.
 #[derive(Debug)]
-enum State {
+enum LastMessage {
     /// No message.
     Begun,
     /// 1, a token of the context. The server must prove itself.
@@ -72,58 +72,66 @@ enum State {
     Done,
 }
 
-impl<C: Context> Exchange<C> {
+impl<C: GssapiContext> GssapiExchange<C> {
     pub(super) const fn new(context: C) -> Self {
-        Self { context, state: State::Begun }
+        Self { context, state: LastMessage::Begun }
     }
 
     /// Takes a token of the server, an empty one at first, and returns the response; `None` when
     /// both sides are authenticated. After a failure the exchange is over.
-    pub(super) fn advance(&mut self, token: &[u8]) -> Result<Option<Bytes>, Fault<C::Error>> {
-        let (answer, state) = match std::mem::replace(&mut self.state, State::Done) {
-            State::Begun => (self.begin()?, State::Establishing), // 1
-            State::Establishing => self.establish(token)?,        // 2
-            State::Established => (self.choose(token)?, State::Chosen), // 3, 4
-            State::Chosen if token.is_empty() => return Ok(None), // 5
-            State::Chosen | State::Done => {
-                return Err(Fault::Protocol("the server continues after the end of the exchange"));
+    pub(super) fn advance(
+        &mut self,
+        token: &[u8],
+    ) -> Result<Option<Bytes>, ExchangeFault<C::Error>> {
+        let (answer, state) = match std::mem::replace(&mut self.state, LastMessage::Done) {
+            LastMessage::Begun => (self.begin()?, LastMessage::Establishing), // 1
+            LastMessage::Establishing => self.establish(token)?,              // 2
+            LastMessage::Established => (self.choose(token)?, LastMessage::Chosen), // 3, 4
+            LastMessage::Chosen if token.is_empty() => return Ok(None),       // 5
+            LastMessage::Chosen | LastMessage::Done => {
+                return Err(ExchangeFault::Protocol(
+                    "the server continues after the end of the exchange",
+                ));
             }
         };
         self.state = state;
         Ok(Some(answer))
     }
 
-    fn begin(&mut self) -> Result<Bytes, Fault<C::Error>> {
-        let token = self.context.establish(None).map_err(Fault::Begin)?;
-        token.ok_or(Fault::Protocol("the mechanism has no first token"))
+    fn begin(&mut self) -> Result<Bytes, ExchangeFault<C::Error>> {
+        let token = self.context.establish(None).map_err(ExchangeFault::Begin)?;
+        token.ok_or(ExchangeFault::Protocol("the mechanism has no first token"))
     }
 
-    fn establish(&mut self, token: &[u8]) -> Result<(Bytes, State), Fault<C::Error>> {
+    fn establish(&mut self, token: &[u8]) -> Result<(Bytes, LastMessage), ExchangeFault<C::Error>> {
         // A context without mutual authentication would be complete already.
         if self.context.is_established() || token.is_empty() {
-            return Err(Fault::Protocol("the server did not prove its identity"));
+            return Err(ExchangeFault::Protocol("the server did not prove its identity"));
         }
-        let answer = self.context.establish(Some(token)).map_err(Fault::Unproven)?;
+        let answer = self.context.establish(Some(token)).map_err(ExchangeFault::Unproven)?;
         if !self.context.is_established() {
-            let answer = answer.ok_or(Fault::Protocol("the mechanism has no next token"))?;
-            return Ok((answer, State::Establishing));
+            let answer =
+                answer.ok_or(ExchangeFault::Protocol("the mechanism has no next token"))?;
+            return Ok((answer, LastMessage::Establishing));
         }
-        if !self.context.is_mutual().map_err(Fault::Unproven)? {
-            return Err(Fault::Protocol("the server did not prove its identity"));
+        if !self.context.is_mutual().map_err(ExchangeFault::Unproven)? {
+            return Err(ExchangeFault::Protocol("the server did not prove its identity"));
         }
-        Ok((answer.unwrap_or_default(), State::Established))
+        Ok((answer.unwrap_or_default(), LastMessage::Established))
     }
 
-    fn choose(&mut self, token: &[u8]) -> Result<Bytes, Fault<C::Error>> {
-        let offer = self.context.unwrap(token).map_err(Fault::Unproven)?;
+    fn choose(&mut self, token: &[u8]) -> Result<Bytes, ExchangeFault<C::Error>> {
+        let offer = self.context.unwrap(token).map_err(ExchangeFault::Unproven)?;
         match offer[..] {
             [layers, _, _, _] if layers & NO_LAYER != 0 => {
-                self.context.wrap(&CHOICE).map_err(Fault::Unproven)
+                self.context.wrap(&CHOICE).map_err(ExchangeFault::Unproven)
             }
-            [_, _, _, _] => Err(Fault::Protocol(
+            [_, _, _, _] => Err(ExchangeFault::Protocol(
                 "the server wants integrity or confidentiality of SASL, which ZooKeeper cannot have",
             )),
-            _ => Err(Fault::Protocol("the offer of security layers does not have four bytes")),
+            _ => Err(ExchangeFault::Protocol(
+                "the offer of security layers does not have four bytes",
+            )),
         }
     }
 }
@@ -143,7 +151,7 @@ mod tests {
 
     const SIGNED: &[u8] = b"signed:";
 
-    impl Context for Scripted {
+    impl GssapiContext for Scripted {
         type Error = &'static str;
 
         fn establish(&mut self, token: Option<&[u8]>) -> Result<Option<Bytes>, Self::Error> {
@@ -178,12 +186,12 @@ mod tests {
         }
     }
 
-    fn with(expected: &'static [&'static [u8]]) -> Exchange<Scripted> {
-        Exchange::new(Scripted { expected, step: 0, has_ticket: true, mutual: true })
+    fn with(expected: &'static [&'static [u8]]) -> GssapiExchange<Scripted> {
+        GssapiExchange::new(Scripted { expected, step: 0, has_ticket: true, mutual: true })
     }
 
     /// Returns an exchange after these responses to tokens of the server.
-    fn after(tokens: &[(&[u8], &[u8])]) -> Exchange<Scripted> {
+    fn after(tokens: &[(&[u8], &[u8])]) -> GssapiExchange<Scripted> {
         let mut exchange = with(&[b"proof"]);
         for (token, answer) in tokens {
             assert_eq!(exchange.advance(token).unwrap().as_deref(), Some(*answer));
@@ -218,9 +226,9 @@ mod tests {
     #[test]
     fn a_server_must_prove_itself_with_its_first_token() {
         for (token, fault) in [
-            (b"".as_slice(), Fault::Protocol("the server did not prove its identity")),
-            (b"forged", Fault::Unproven("wrong token")),
-            (OFFER.0, Fault::Unproven("wrong token")),
+            (b"".as_slice(), ExchangeFault::Protocol("the server did not prove its identity")),
+            (b"forged", ExchangeFault::Unproven("wrong token")),
+            (OFFER.0, ExchangeFault::Unproven("wrong token")),
         ] {
             let mut exchange = after(&[TICKET]);
             assert_eq!(exchange.advance(token), Err(fault));
@@ -231,7 +239,7 @@ mod tests {
             let mut exchange = with(if expected.is_empty() { &[] } else { &[b"proof"] });
             exchange.context.mutual = mutual;
             exchange.advance(b"").unwrap();
-            let fault = Fault::Protocol("the server did not prove its identity");
+            let fault = ExchangeFault::Protocol("the server did not prove its identity");
             assert_eq!(exchange.advance(b"proof"), Err(fault), "{expected:?}");
         }
     }
@@ -258,6 +266,6 @@ mod tests {
     fn a_missing_ticket_is_not_a_fault_of_the_server() {
         let mut exchange = with(&[b"proof"]);
         exchange.context.has_ticket = false;
-        assert_eq!(exchange.advance(b""), Err(Fault::Begin("no ticket")));
+        assert_eq!(exchange.advance(b""), Err(ExchangeFault::Begin("no ticket")));
     }
 }

@@ -30,12 +30,12 @@ pub(crate) trait SaslMechanism: Debug + Send + Sync {
 /// An exchange on one connection. Its `Debug` output contains no secret.
 pub(crate) trait SaslExchange: Debug + Send {
     /// Returns the first token, before the handshake. Default: an empty one.
-    fn begin(&mut self) -> Step {
-        Step::Ready(Ok(Some(Bytes::new())))
+    fn begin(&mut self) -> SaslStep {
+        SaslStep::Ready(Ok(Some(Bytes::new())))
     }
 
     /// Takes a token of the server and returns the response.
-    fn step(&mut self, token: &[u8]) -> Step;
+    fn step(&mut self, token: &[u8]) -> SaslStep;
 
     /// Returns the failure to report if the server refuses the client.
     fn refused(&self) -> io::Error;
@@ -48,16 +48,16 @@ pub(crate) type Stepped = Result<Option<Bytes>, SaslFailure>;
 
 /// A step of an exchange.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum SaslStep {
     /// The step is complete.
     Ready(Stepped),
     /// The step may block, and is performed elsewhere.
     #[cfg_attr(not(any(test, feature = "kerberos")), expect(dead_code, reason = "of Kerberos"))]
-    Pending(Work),
+    Pending(SaslWork),
 }
 
 /// A step that is performed outside the session. Until it is complete, the exchange is part of it.
-pub(crate) struct Work {
+pub(crate) struct SaslWork {
     /// Performs the step and returns the exchange.
     pub(crate) future: Working,
     /// The failure to report if the step takes too long.
@@ -69,9 +69,9 @@ pub(crate) type Working = Pin<Box<dyn Future<Output = Worked> + Send>>;
 /// The exchange, and the result of its step.
 pub(crate) type Worked = (Box<dyn SaslExchange>, Stepped);
 
-impl Debug for Work {
+impl Debug for SaslWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").finish_non_exhaustive()
+        f.debug_struct("SaslWork").finish_non_exhaustive()
     }
 }
 

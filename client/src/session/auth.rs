@@ -1,14 +1,14 @@
 use zk_curator_proto::records::AuthPacket;
 use zk_curator_proto::{Request, Response};
 
-use super::{Answers, Reply};
+use super::{QueuedAnswers, ReplySlot};
 use crate::Error;
 
 /// The identities of the session, each once, in order. They are sent on every connection.
 #[derive(Debug, Default)]
 pub(super) struct AuthBook {
     /// The identities that a provider supplied for this connection come first.
-    entries: Vec<Entry>,
+    entries: Vec<AuthEntry>,
     provided: usize,
     /// The number of identities sent on this connection, and the number accepted.
     sent: usize,
@@ -16,29 +16,34 @@ pub(super) struct AuthBook {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct AuthEntry {
     packet: AuthPacket,
-    waiting: Vec<Reply>,
+    waiting: Vec<ReplySlot>,
 }
 
 impl AuthBook {
     /// Adds an identity. If this connection already has it, the caller gets the response
     /// immediately.
-    pub(super) fn add(&mut self, packet: AuthPacket, reply: Reply, answers: &mut Answers) {
+    pub(super) fn add(
+        &mut self,
+        packet: AuthPacket,
+        reply: ReplySlot,
+        answers: &mut QueuedAnswers,
+    ) {
         // An identity from a provider may be missing on the next connection.
         let same =
             (self.provided..self.entries.len()).find(|index| self.entries[*index].packet == packet);
         match same {
             Some(index) if index < self.accepted => answers.push(reply, Ok(Response::Empty)),
             Some(index) => self.entries[index].waiting.push(reply),
-            None => self.entries.push(Entry { packet, waiting: vec![reply] }),
+            None => self.entries.push(AuthEntry { packet, waiting: vec![reply] }),
         }
     }
 
     /// Replaces the identities from a provider, on a connection that has not received any yet.
     pub(super) fn provide(&mut self, packets: Vec<AuthPacket>) {
         let count = packets.len();
-        let provided = packets.into_iter().map(|packet| Entry { packet, waiting: Vec::new() });
+        let provided = packets.into_iter().map(|packet| AuthEntry { packet, waiting: Vec::new() });
         self.entries.splice(..self.provided, provided);
         self.provided = count;
     }
@@ -63,7 +68,7 @@ impl AuthBook {
     }
 
     /// Marks the next identity as accepted; responses come in order.
-    pub(super) fn accepted(&mut self, answers: &mut Answers) {
+    pub(super) fn accepted(&mut self, answers: &mut QueuedAnswers) {
         for reply in self.entries[self.accepted].waiting.drain(..) {
             answers.push(reply, Ok(Response::Empty));
         }
@@ -71,7 +76,7 @@ impl AuthBook {
     }
 
     /// Fails all pending callers with `error`, because the client ends.
-    pub(super) fn end(&mut self, error: &Error, answers: &mut Answers) {
+    pub(super) fn end(&mut self, error: &Error, answers: &mut QueuedAnswers) {
         for reply in self.entries.iter_mut().flat_map(|entry| entry.waiting.drain(..)) {
             answers.push(reply, Err(error.clone()));
         }

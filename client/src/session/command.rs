@@ -5,22 +5,22 @@ use tokio::sync::oneshot;
 use zk_curator_proto::OpCode;
 use zk_curator_proto::records::{AuthPacket, WatcherType};
 
-use crate::watch::{Sink, WatchKind};
+use crate::watch::{EventSink, WatchKind};
 use crate::{Error, HostPort};
 
 /// A command of a handle to the driver, in call order.
 #[derive(Debug)]
-pub(crate) enum Command {
-    /// A request. `body` is the position of its body in the [`super::Batch`]. With `has_deadline`
-    /// the caller may give up before it is sent, and must learn if it was sent.
+pub(crate) enum SessionCommand {
+    /// A request. `body` is the position of its body in the [`super::RequestBatch`]. With
+    /// `has_deadline` the caller may give up before it is sent, and must learn if it was sent.
     Request {
-        submission: Submission,
+        submission: RequestSubmission,
         body: Range<usize>,
         has_deadline: bool,
     },
     AddAuth {
         packet: Box<AuthPacket>,
-        reply: Reply,
+        reply: ReplySlot,
     },
     ForgetWatch {
         path: Arc<str>,
@@ -38,13 +38,13 @@ pub(crate) enum Command {
 
 /// The right and the duty to deliver the response to a request.
 #[derive(Debug)]
-pub(crate) struct Reply(pub(super) usize);
+pub(crate) struct ReplySlot(pub(super) usize);
 
 /// A request without its body.
 #[derive(Debug)]
-pub(crate) struct Submission {
+pub(crate) struct RequestSubmission {
     pub(crate) opcode: OpCode,
-    pub(crate) reply: Reply,
+    pub(crate) reply: ReplySlot,
     pub(crate) watch: Option<Box<WatchEffect>>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Submission {
 #[derive(Debug)]
 pub(crate) enum WatchEffect {
     /// It sets a watch.
-    Arm(WatchPlan, Arc<str>, Sink),
+    Arm(WatchPlan, Arc<str>, EventSink),
     /// It removes all watches of a kind.
     Remove(WatcherType, Arc<str>),
 }

@@ -10,8 +10,8 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
-use super::machine::{Effect, Machine};
-use super::{Batch, RequestQueue, SessionState, StateHub};
+use super::machine::{SessionEffect, SessionMachine};
+use super::{RequestBatch, RequestQueue, SessionState, StateHub};
 use crate::connector::{Connector, Transport};
 use crate::sasl::{Worked, Working};
 use crate::timer::sleep_until;
@@ -25,13 +25,13 @@ const KEPT_BUFFER: usize = 4 * READ_CHUNK;
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Looking = Pin<Box<dyn Future<Output = (HostPort, bool)> + Send>>;
-type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
-type Answered = Result<Credentials, Box<dyn Error + Send + Sync>>;
+type Asking = Pin<Box<dyn Future<Output = ProvidedCredentials> + Send>>;
+type ProvidedCredentials = Result<Credentials, Box<dyn Error + Send + Sync>>;
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
 
 /// The only loop with I/O: feeds the machine and performs its effects until the machine is done.
 pub(crate) fn run_driver(
-    machine: Machine,
+    machine: SessionMachine,
     connector: Arc<dyn Connector>,
     credentials: Option<Arc<dyn CredentialsProvider>>,
     queue: Arc<RequestQueue>,
@@ -43,8 +43,9 @@ pub(crate) fn run_driver(
     drive(machine, connector, credentials, queue, ended)
 }
 
+#[expect(clippy::too_many_lines, reason = "one loop over the events of a session")]
 async fn drive(
-    mut machine: Machine,
+    mut machine: SessionMachine,
     connector: Arc<dyn Connector>,
     credentials: Option<Arc<dyn CredentialsProvider>>,
     queue: Arc<RequestQueue>,
@@ -56,39 +57,39 @@ async fn drive(
     let states = Arc::clone(&ended.states);
     let (look_every, mut next_look) = (states.look_every(), Instant::now());
     let mut suspended = states.suspended();
-    let mut link = Link::None;
+    let mut link = ServerLink::None;
     let mut input = Buffer::default();
     let mut large_output = false;
-    let mut aside = Aside::default();
-    let mut batch = Batch::default();
+    let mut aside = AsideWork::default();
+    let mut batch = RequestBatch::default();
     let mut handles_left = true;
     let mut alarm = pin!(sleep_until(Instant::now()));
     loop {
         while let Some(effect) = machine.next_effect() {
             match effect {
-                Effect::Done => {
+                SessionEffect::Done => {
                     queue.close(&mut batch);
                     machine.on_batch(&mut batch, Instant::now() + suspended);
                     machine.deliver();
                     ended.is_done = true;
                     return;
                 }
-                Effect::Prove => aside.prove = machine.take_work(),
-                Effect::Look(host) => {
+                SessionEffect::Prove => aside.prove = machine.take_work(),
+                SessionEffect::Look(host) => {
                     aside.look = Some(Box::pin(look_at(Arc::clone(&connector), host)));
                 }
-                Effect::Ask => {
+                SessionEffect::Ask => {
                     aside.ask = credentials.clone().map(|provider| -> Asking {
                         Box::pin(async move { provider.credentials().await })
                     });
                 }
-                Effect::Connect(host) => {
+                SessionEffect::Connect(host) => {
                     let attempt = open(Arc::clone(&connector), host.clone());
                     link.attempt(host, attempt);
                 }
-                Effect::Abandon(host) => link.abandon(&host),
-                Effect::Disconnect => {
-                    link = Link::None;
+                SessionEffect::Abandon(host) => link.abandon(&host),
+                SessionEffect::Disconnect => {
+                    link = ServerLink::None;
                     (aside.ask, aside.prove) = (None, None);
                     input = Buffer::default();
                 }
@@ -126,7 +127,7 @@ async fn drive(
             queue.take(&mut batch);
         }
         machine.on_batch(&mut batch, now);
-        if batch.handles_dropped && handles_left {
+        if batch.is_unused && handles_left {
             handles_left = false;
             machine.on_close(None, false, now);
         }
@@ -137,7 +138,7 @@ async fn drive(
 }
 
 /// Passes what has happened to the machine.
-fn pass(wake: Wake, machine: &mut Machine, input: &mut Buffer, now: Instant) {
+fn pass(wake: Wake, machine: &mut SessionMachine, input: &mut Buffer, now: Instant) {
     match wake {
         Wake::Link(LinkEvent::Open(host)) => machine.on_connected(&host, now),
         Wake::Link(LinkEvent::NotOpen(host, error)) => machine.on_attempt_failed(&host, error, now),
@@ -215,20 +216,20 @@ enum Wake {
     Link(LinkEvent),
     Commands,
     Looked(HostPort, bool),
-    Asked(Answered),
+    Asked(ProvidedCredentials),
     Proven(Worked),
     Timer,
 }
 
 /// The work that the session waits for in addition to its connection.
 #[derive(Default)]
-struct Aside {
+struct AsideWork {
     look: Option<Looking>,
     ask: Option<Asking>,
     prove: Option<Working>,
 }
 
-impl Aside {
+impl AsideWork {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         if let Poll::Ready((host, writable)) = poll_some(&mut self.look, cx) {
             return Poll::Ready(Wake::Looked(host, writable));
@@ -267,7 +268,7 @@ fn open(connector: Arc<dyn Connector>, host: HostPort) -> Connecting {
     Box::pin(async move { connector.connect(&host.host, host.port).await })
 }
 
-enum Link {
+enum ServerLink {
     None,
     /// The attempts to connect, in the order in which they began.
     Connecting(Vec<(HostPort, Connecting)>),
@@ -285,7 +286,7 @@ enum LinkEvent {
     Failed(io::Error),
 }
 
-impl Link {
+impl ServerLink {
     /// Adds an attempt to connect.
     fn attempt(&mut self, host: HostPort, attempt: Connecting) {
         match self {

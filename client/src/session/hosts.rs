@@ -6,8 +6,8 @@ use crate::HostPort;
 
 /// The first pause between two attempts; it doubles after every round over all hosts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause, as that of Apache ZooKeeper's own client: a fleet is back about a second after
-/// an outage.
+/// The longest pause, as that of Apache ZooKeeper's own client: a fleet is back about a second
+/// after an outage.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection that is lost within this time after the attempt began counts as a failure, even if

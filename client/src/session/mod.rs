@@ -9,9 +9,9 @@ mod machine;
 mod request_queue;
 mod state;
 
-pub(crate) use command::{Command, Reply, Submission, WatchEffect, WatchPlan};
+pub(crate) use command::{ReplySlot, RequestSubmission, SessionCommand, WatchEffect, WatchPlan};
 pub(crate) use driver::run_driver;
-pub(crate) use machine::Machine;
-pub(crate) use request_queue::{Answers, Batch, RequestQueue, Ticket};
+pub(crate) use machine::SessionMachine;
+pub(crate) use request_queue::{QueuedAnswers, RequestBatch, RequestQueue, ResponseTicket};
 pub(crate) use state::StateHub;
 pub use state::{ExpiredBy, SessionState, SessionStates, StatePublisher};

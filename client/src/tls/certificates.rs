@@ -27,13 +27,13 @@ pub(super) enum Pem {
     File(PathBuf),
 }
 
-type Text<'a> = Cow<'a, [u8]>;
+type PemText<'a> = Cow<'a, [u8]>;
 
 /// An item of a PEM file.
 #[derive(Hash)]
 pub(super) struct Material<'a> {
-    cas: Vec<Text<'a>>,
-    identity: Option<(Text<'a>, Text<'a>)>,
+    cas: Vec<PemText<'a>>,
+    identity: Option<(PemText<'a>, PemText<'a>)>,
 }
 
 /// The reason why TLS could not be configured.
@@ -168,7 +168,7 @@ fn tls12_or_later() -> ConfigBuilder<ClientConfig, WantsVerifier> {
         .expect("invariant: the provider has cipher suites for both versions")
 }
 
-fn roots(cas: &[Text<'_>]) -> Result<RootCertStore, TlsConfigError> {
+fn roots(cas: &[PemText<'_>]) -> Result<RootCertStore, TlsConfigError> {
     if cas.is_empty() {
         return Err(TlsConfigError::NoCa);
     }
@@ -188,7 +188,7 @@ impl Pem {
         matches!(self, Self::File(_))
     }
 
-    fn read(&self) -> Result<Text<'_>, TlsConfigError> {
+    fn read(&self) -> Result<PemText<'_>, TlsConfigError> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.into()),
             Self::File(path) => fs::read(path)

@@ -83,21 +83,21 @@ use transport::TlsTransport;
 /// bytes.
 #[derive(Debug, Clone)]
 pub struct TlsConnector {
-    keys: Arc<Keys>,
+    keys: Arc<TlsKeys>,
     /// The name to check instead of the host of the connect string.
     server_name: Option<ServerName<'static>>,
 }
 
 /// The settings of the certificates, and the configuration made from the files that were read last.
-struct Keys {
+struct TlsKeys {
     certificates: Certificates,
     /// Keyed at random, so that an attacker cannot produce a file that looks unchanged.
     hasher: RandomState,
-    loaded: Locked<Loaded>,
+    loaded: Locked<LoadedTls>,
 }
 
 #[derive(Clone)]
-struct Loaded {
+struct LoadedTls {
     /// The fingerprint of the file contents. The contents are not kept, because they include
     /// secrets.
     fingerprint: u64,
@@ -113,9 +113,9 @@ impl TlsConnector {
         let loaded = {
             let material = certificates.read()?;
             let tls = Arc::new(certificates.config(&material)?).into();
-            Locked::new(Loaded { fingerprint: hasher.hash_one(&material), tls })
+            Locked::new(LoadedTls { fingerprint: hasher.hash_one(&material), tls })
         };
-        Ok(Self { keys: Arc::new(Keys { certificates, hasher, loaded }), server_name })
+        Ok(Self { keys: Arc::new(TlsKeys { certificates, hasher, loaded }), server_name })
     }
 
     /// Returns the connector for the current contents of the files.
@@ -135,7 +135,7 @@ async fn refreshed(reading: JoinHandle<()>) {
     }
 }
 
-impl Keys {
+impl TlsKeys {
     /// Reads the files again. Invalid contents are ignored: the change may not be complete.
     fn refresh(&self) {
         if let Err(error) = self.reload() {
@@ -150,20 +150,20 @@ impl Keys {
         // Unchanged material is kept: it remembers TLS sessions, which are quicker to resume.
         if self.loaded().fingerprint != fingerprint {
             let tls = Arc::new(self.certificates.config(&material)?).into();
-            *self.loaded() = Loaded { fingerprint, tls };
+            *self.loaded() = LoadedTls { fingerprint, tls };
             tracing::info!("certificates have changed");
         }
         Ok(())
     }
 
-    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+    fn loaded(&self) -> MutexGuard<'_, LoadedTls> {
         self.loaded.lock()
     }
 }
 
-impl fmt::Debug for Keys {
+impl fmt::Debug for TlsKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys")
+        f.debug_struct("TlsKeys")
             .field("checks_host", &!self.certificates.accepts_any_host)
             .field("has_certificate", &self.certificates.has_identity())
             .finish_non_exhaustive()

@@ -6,7 +6,7 @@ use super::kinds::{Kinds, WatchKind};
 
 /// The mode of a watch on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) enum Mode {
+pub(super) enum ArmedMode {
     #[default]
     None,
     OneShot,
@@ -18,14 +18,14 @@ pub(super) enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tables {
     /// Creation, deletion and data. Each mode reports everything that the lower modes report.
-    pub(super) data: Mode,
+    pub(super) data: ArmedMode,
     /// Children. A recursive watch does not report these.
-    pub(super) child: Mode,
+    pub(super) child: ArmedMode,
 }
 
 /// The form in which a request for a watch is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Asked {
+pub(crate) enum AskedWatch {
     #[default]
     AsIs,
     /// Without the watch flag, because a persistent watch on the same path reports the changes.
@@ -35,13 +35,13 @@ pub(crate) enum Asked {
 }
 
 impl Tables {
-    pub(super) const fn persistent(mode: Mode) -> Self {
+    pub(super) const fn persistent(mode: ArmedMode) -> Self {
         Self { data: mode, child: mode }
     }
 
     pub(super) const fn has_persistent(self) -> bool {
-        matches!(self.data, Mode::Persistent | Mode::Recursive)
-            || matches!(self.child, Mode::Persistent | Mode::Recursive)
+        matches!(self.data, ArmedMode::Persistent | ArmedMode::Recursive)
+            || matches!(self.child, ArmedMode::Persistent | ArmedMode::Recursive)
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -53,22 +53,22 @@ impl Tables {
         let (persistent, recursive) =
             (wanted.contains(WatchKind::Persistent), wanted.contains(WatchKind::Recursive));
         let data = if recursive {
-            Mode::Recursive
+            ArmedMode::Recursive
         } else if persistent {
-            Mode::Persistent
+            ArmedMode::Persistent
         } else if wanted.contains(WatchKind::Data) || wanted.contains(WatchKind::Exist) {
-            Mode::OneShot
+            ArmedMode::OneShot
         } else {
-            Mode::None
+            ArmedMode::None
         };
         // Next to a recursive watch a path cannot have a persistent watch for its children: a
         // one-shot watch is re-armed again and again.
         let child = if persistent && !recursive {
-            Mode::Persistent
+            ArmedMode::Persistent
         } else if persistent || wanted.contains(WatchKind::Child) {
-            Mode::OneShot
+            ArmedMode::OneShot
         } else {
-            Mode::None
+            ArmedMode::None
         };
         Self { data, child }
     }
@@ -79,64 +79,72 @@ impl Tables {
 
     pub(super) const fn child_is_enough_for(self, needed: Self) -> bool {
         match needed.child {
-            Mode::None => true,
-            Mode::OneShot => matches!(self.child, Mode::OneShot | Mode::Persistent),
-            Mode::Persistent | Mode::Recursive => matches!(self.child, Mode::Persistent),
+            ArmedMode::None => true,
+            ArmedMode::OneShot => matches!(self.child, ArmedMode::OneShot | ArmedMode::Persistent),
+            ArmedMode::Persistent | ArmedMode::Recursive => {
+                matches!(self.child, ArmedMode::Persistent)
+            }
         }
     }
 
     /// Returns `true` if there is a persistent watch that no handle needs.
     pub(super) fn has_surplus(self, needed: Self) -> bool {
-        let is_recursive = needed.data == Mode::Recursive;
-        let has_recursive = self.data == Mode::Recursive || self.child == Mode::Recursive;
+        let is_recursive = needed.data == ArmedMode::Recursive;
+        let has_recursive = self.data == ArmedMode::Recursive || self.child == ArmedMode::Recursive;
         (has_recursive && !is_recursive)
-            || (self.data == Mode::Persistent && needed.data != Mode::Persistent)
-            || (self.child == Mode::Persistent && needed.child != Mode::Persistent)
+            || (self.data == ArmedMode::Persistent && needed.data != ArmedMode::Persistent)
+            || (self.child == ArmedMode::Persistent && needed.child != ArmedMode::Persistent)
     }
 
     /// Returns the tables after one-shot watches of these kinds have fired, or persistent ones were
     /// removed.
     pub(super) fn after(mut self, gone: Kinds) -> Self {
         let has = |kind| gone.contains(kind);
-        let of = |mode: Mode| match mode {
-            Mode::None => false,
-            Mode::OneShot => has(WatchKind::Data) || has(WatchKind::Exist),
-            Mode::Persistent => has(WatchKind::Persistent),
-            Mode::Recursive => has(WatchKind::Recursive),
+        let of = |mode: ArmedMode| match mode {
+            ArmedMode::None => false,
+            ArmedMode::OneShot => has(WatchKind::Data) || has(WatchKind::Exist),
+            ArmedMode::Persistent => has(WatchKind::Persistent),
+            ArmedMode::Recursive => has(WatchKind::Recursive),
         };
         if of(self.data) {
-            self.data = Mode::None;
+            self.data = ArmedMode::None;
         }
-        if (self.child == Mode::OneShot && has(WatchKind::Child))
-            || (self.child != Mode::OneShot && of(self.child))
+        if (self.child == ArmedMode::OneShot && has(WatchKind::Child))
+            || (self.child != ArmedMode::OneShot && of(self.child))
         {
-            self.child = Mode::None;
+            self.child = ArmedMode::None;
         }
         self
     }
 
     /// Returns the form in which to request a watch of this kind while these are armed.
-    pub(super) const fn ask(self, kind: WatchKind) -> Asked {
+    pub(super) const fn ask(self, kind: WatchKind) -> AskedWatch {
         match kind {
             WatchKind::Data | WatchKind::Exist
-                if matches!(self.data, Mode::Persistent | Mode::Recursive) =>
+                if matches!(self.data, ArmedMode::Persistent | ArmedMode::Recursive) =>
             {
-                Asked::WithoutWatch
+                AskedWatch::WithoutWatch
             }
-            WatchKind::Child if matches!(self.child, Mode::Persistent) => Asked::WithoutWatch,
-            WatchKind::Persistent if matches!(self.data, Mode::Recursive) => Asked::Recursive,
-            _ => Asked::AsIs,
+            WatchKind::Child if matches!(self.child, ArmedMode::Persistent) => {
+                AskedWatch::WithoutWatch
+            }
+            WatchKind::Persistent if matches!(self.data, ArmedMode::Recursive) => {
+                AskedWatch::Recursive
+            }
+            _ => AskedWatch::AsIs,
         }
     }
 
     /// Returns the tables after that request.
-    pub(super) const fn with(self, kind: WatchKind, asked: Asked) -> Self {
+    pub(super) const fn with(self, kind: WatchKind, asked: AskedWatch) -> Self {
         match (asked, kind) {
-            (Asked::WithoutWatch, _) => self,
-            (Asked::Recursive, _) | (_, WatchKind::Recursive) => Self::persistent(Mode::Recursive),
-            (_, WatchKind::Persistent) => Self::persistent(Mode::Persistent),
-            (_, WatchKind::Data | WatchKind::Exist) => Self { data: Mode::OneShot, ..self },
-            (_, WatchKind::Child) => Self { child: Mode::OneShot, ..self },
+            (AskedWatch::WithoutWatch, _) => self,
+            (AskedWatch::Recursive, _) | (_, WatchKind::Recursive) => {
+                Self::persistent(ArmedMode::Recursive)
+            }
+            (_, WatchKind::Persistent) => Self::persistent(ArmedMode::Persistent),
+            (_, WatchKind::Data | WatchKind::Exist) => Self { data: ArmedMode::OneShot, ..self },
+            (_, WatchKind::Child) => Self { child: ArmedMode::OneShot, ..self },
         }
     }
 }

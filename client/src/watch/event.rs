@@ -57,15 +57,15 @@ pub enum WatchEnded {
 
 /// An event of a known node, and its transaction if the server sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fired {
+pub(crate) struct FiredWatch {
     pub(crate) event_type: EventType,
     pub(crate) zxid: Option<i64>,
 }
 
 /// The end of a watch. Boxed, because most watches are idle and would pay for the space.
-pub(crate) type Outcome = Box<Result<Fired, WatchEnded>>;
+pub(crate) type WatchOutcome = Box<Result<FiredWatch, WatchEnded>>;
 
-pub(crate) type WatchSender = oneshot::Sender<Outcome>;
+pub(crate) type WatchSender = oneshot::Sender<WatchOutcome>;
 
 /// A report of a [`PersistentWatch`](crate::PersistentWatch).
 #[non_exhaustive]

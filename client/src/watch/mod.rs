@@ -9,13 +9,13 @@ mod operations;
 mod persistent;
 mod registry;
 
-pub(crate) use armed::Asked;
+pub(crate) use armed::AskedWatch;
 pub use changes::ChangesSince;
-pub(crate) use event::Fired;
+pub(crate) use event::FiredWatch;
 #[cfg(test)]
-pub(crate) use event::Outcome;
+pub(crate) use event::WatchOutcome;
 pub use event::{PersistentEvent, WatchEnded, WatchedEvent};
 pub(crate) use kinds::WatchKind;
 pub use oneshot::{OneshotWatch, WatchNotifier};
 pub use persistent::PersistentWatch;
-pub(crate) use registry::{Registry, Sink, Upkeep};
+pub(crate) use registry::{EventSink, Upkeep, WatchRegistry};

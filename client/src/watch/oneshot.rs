@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 use zk_curator_proto::records::EventType;
 
-use super::event::{Fired, Outcome, WatchSender};
+use super::event::{FiredWatch, WatchOutcome, WatchSender};
 use super::{WatchEnded, WatchedEvent};
-use crate::session::{Command, RequestQueue};
+use crate::session::{RequestQueue, SessionCommand};
 
 /// A one-shot watch. It resolves when the read state of the node changes, across reconnects.
 ///
@@ -20,7 +20,7 @@ pub struct OneshotWatch {
     path: Arc<str>,
     /// The length of the chroot in bytes; events do not show this prefix of the path.
     chroot: u32,
-    receiver: oneshot::Receiver<Outcome>,
+    receiver: oneshot::Receiver<WatchOutcome>,
     /// The queue that receives the removal; `None` once the watch has fired.
     forget: Option<Arc<RequestQueue>>,
 }
@@ -36,7 +36,7 @@ impl OneshotWatch {
     pub(crate) const fn new(
         path: Arc<str>,
         chroot: u32,
-        receiver: oneshot::Receiver<Outcome>,
+        receiver: oneshot::Receiver<WatchOutcome>,
         forget: Arc<RequestQueue>,
     ) -> Self {
         Self { path, chroot, receiver, forget: Some(forget) }
@@ -64,7 +64,7 @@ impl Future for OneshotWatch {
         // The sender is dropped without an event only if the client's task is gone, with its
         // runtime.
         let outcome = result.map_or(Err(WatchEnded::Closed), |outcome| *outcome);
-        Poll::Ready(outcome.map(|Fired { event_type, zxid }| {
+        Poll::Ready(outcome.map(|FiredWatch { event_type, zxid }| {
             let chroot = usize::try_from(self.chroot).unwrap_or_default();
             let visible = match self.path.get(chroot..) {
                 Some("") => "/",
@@ -82,7 +82,7 @@ impl Drop for OneshotWatch {
         };
         self.receiver.close();
         // A failure means that the client has ended, and its registry with it.
-        drop(queue.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
+        drop(queue.send(SessionCommand::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }
 
@@ -93,15 +93,15 @@ pub struct WatchNotifier(WatchSender);
 impl WatchNotifier {
     /// Fires the watch for its own path. The transaction is unknown.
     pub fn notify(self, result: Result<EventType, WatchEnded>) {
-        self.send(result.map(|event_type| Fired { event_type, zxid: None }));
+        self.send(result.map(|event_type| FiredWatch { event_type, zxid: None }));
     }
 
     /// Fires the watch for its own path, with the transaction that caused it.
     pub fn notify_of(self, event_type: EventType, zxid: Option<i64>) {
-        self.send(Ok(Fired { event_type, zxid }));
+        self.send(Ok(FiredWatch { event_type, zxid }));
     }
 
-    fn send(self, result: Result<Fired, WatchEnded>) {
+    fn send(self, result: Result<FiredWatch, WatchEnded>) {
         // A failure means that there is no waiter any more.
         let _told = self.0.send(Box::new(result));
     }
@@ -127,7 +127,7 @@ mod tests {
             let (sender, receiver) = oneshot::channel();
             let queue = Arc::new(RequestQueue::new("", 0, 0, 0));
             let mut watch = OneshotWatch::new(server.into(), chroot, receiver, queue);
-            let fired = Fired { event_type: EventType::NodeDeleted, zxid: Some(7) };
+            let fired = FiredWatch { event_type: EventType::NodeDeleted, zxid: Some(7) };
             sender.send(Box::new(Ok(fired))).unwrap();
             let event = Pin::new(&mut watch).poll(&mut Context::from_waker(Waker::noop()));
             let expected =

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use zk_curator_proto::records::{AddWatchMode, WatcherType};
 use zk_curator_proto::{ErrorCode, OpCode};
 
-use super::{PersistentWatch, Sink, WatchKind};
+use super::{EventSink, PersistentWatch, WatchKind};
 use crate::answer::{Pending, PendingWatched, nothing};
 use crate::session::{WatchEffect, WatchPlan};
 use crate::{Error, ZooKeeper};
@@ -27,8 +27,11 @@ impl ZooKeeper {
             AddWatchMode::PersistentRecursive => WatchKind::Recursive,
             _ => WatchKind::Persistent,
         };
-        let effect =
-            WatchEffect::Arm(WatchPlan::Persistent(kind), Arc::clone(&path), Sink::Stream(sender));
+        let effect = WatchEffect::Arm(
+            WatchPlan::Persistent(kind),
+            Arc::clone(&path),
+            EventSink::Stream(sender),
+        );
         let answer = self.enqueue(OpCode::AddWatch, Some(effect), nothing, |body| {
             body.string(&path);
             body.i32(mode.code());

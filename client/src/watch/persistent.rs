@@ -7,7 +7,7 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 
 use super::PersistentEvent;
-use crate::session::{Command, RequestQueue};
+use crate::session::{RequestQueue, SessionCommand};
 
 /// A watch of `addWatch`. It reports every event until it is dropped. Also a [`Stream`].
 ///
@@ -59,7 +59,7 @@ impl Drop for PersistentWatch {
     fn drop(&mut self) {
         self.receiver.close();
         // A failure means that the client has ended, and its registry with it.
-        drop(self.forget.send(Command::ForgetWatch { path: Arc::clone(&self.path) }));
+        drop(self.forget.send(SessionCommand::ForgetWatch { path: Arc::clone(&self.path) }));
     }
 }
 

@@ -34,6 +34,7 @@ fn event(event_type: EventType, path: &str) -> (EventType, String) {
     (event_type, path.to_owned())
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(crate) async fn persistent_watches_report_their_events(case: Case) {
     use EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
     let (zk, other) = (case.client().await, case.client().await);
@@ -120,6 +121,7 @@ pub(crate) async fn events_carry_their_transaction_since_3_9(case: Case) {
     assert_eq!(data.await.unwrap().zxid(), told(changed.mzxid));
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
     let (zk, other) = (case.client().await, case.client().await);
     let has = |path: &'static str, kind| zk.check_watches(path, kind);

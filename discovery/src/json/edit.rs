@@ -8,15 +8,15 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::read::{Fault, Fields, check, read, scalar, text};
+use super::read::{Fault, RecordFields, check, read, scalar, text};
 use super::scalar::boolean;
-use super::text::{Written, joined, pairs};
+use super::text::{WrittenJson, joined, pairs};
 use super::write::{JsonMode, WriteError, finished};
 
-/// Returns `true` if the data are one JSON object that readers accept: a record, perhaps with values
-/// that we cannot read.
+/// Returns `true` if the data are one JSON object that readers accept: a record, perhaps with
+/// values that we cannot read.
 pub(crate) fn is_document(data: &[u8]) -> bool {
-    checked(data).and_then(Fields::of).is_ok()
+    checked(data).and_then(RecordFields::of).is_ok()
 }
 
 /// Returns the address in a record.
@@ -24,11 +24,11 @@ pub(crate) fn address(data: &[u8]) -> Option<String> {
     read::<IgnoredAny>(data, "", "").ok()?.address
 }
 
-/// Returns `false` if a record says that the instance gets no traffic. The rest of the record is not
-/// read.
+/// Returns `false` if a record says that the instance gets no traffic. The rest of the record is
+/// not read.
 pub(crate) fn is_enabled(data: &[u8]) -> Result<bool, Fault> {
     let text = checked(data)?;
-    let fields = Fields::of(text)?;
+    let fields = RecordFields::of(text)?;
     let enabled = fields.iter().find(|(name, _)| *name == "enabled");
     enabled.map_or(Ok(true), |(_, raw)| scalar(text, raw, boolean))
 }
@@ -51,9 +51,9 @@ pub(crate) fn with_enabled(
 /// another name than it writes, each field that differs is replaced as a whole.
 pub(crate) fn updated(
     data: &Bytes,
-    before: &Written,
-    after: &Written,
-    read: impl FnOnce(&[u8]) -> Option<Written>,
+    before: &WrittenJson,
+    after: &WrittenJson,
+    read: impl FnOnce(&[u8]) -> Option<WrittenJson>,
 ) -> Result<Bytes, WriteError> {
     if before == after {
         return Ok(data.clone());
@@ -67,8 +67,8 @@ pub(crate) fn updated(
     let gone = |(name, _): &&(String, String)| !is.contains_key(name.as_str());
     let differs =
         |(name, value): &&(String, String)| was.get(name.as_str()) != Some(&value.as_str());
-    let gone: Written = before.iter().filter(gone).cloned().collect();
-    let changed: Written = after.iter().filter(differs).cloned().collect();
+    let gone: WrittenJson = before.iter().filter(gone).cloned().collect();
+    let changed: WrittenJson = after.iter().filter(differs).cloned().collect();
     finished(edited(data, &gone, &changed).map_err(WriteError::Unreadable)?)
 }
 
@@ -78,18 +78,18 @@ fn checked(data: &[u8]) -> Result<&str, Fault> {
     Ok(text)
 }
 
-fn edited(data: &[u8], before: &Written, after: &Written) -> Result<String, Fault> {
+fn edited(data: &[u8], before: &WrittenJson, after: &WrittenJson) -> Result<String, Fault> {
     object(checked(data)?, before, after)
 }
 
 /// Returns the values by their names.
-fn map(fields: &Written) -> BTreeMap<&str, &str> {
+fn map(fields: &WrittenJson) -> BTreeMap<&str, &str> {
     pairs(fields).collect()
 }
 
 /// Returns `true` if the values are equal, whatever the order of their fields.
-fn is_alike(one: &Written, other: &Written) -> bool {
-    let values = |fields: &Written| -> Option<BTreeMap<String, Value>> {
+fn is_alike(one: &WrittenJson, other: &WrittenJson) -> bool {
+    let values = |fields: &WrittenJson| -> Option<BTreeMap<String, Value>> {
         let value = |(name, value): &(String, String)| {
             Some((name.clone(), serde_json::from_str(value).ok()?))
         };
@@ -98,11 +98,11 @@ fn is_alike(one: &Written, other: &Written) -> bool {
     values(one).is_some_and(|one| values(other) == Some(one))
 }
 
-fn object(text: &str, before: &Written, after: &Written) -> Result<String, Fault> {
+fn object(text: &str, before: &WrittenJson, after: &WrittenJson) -> Result<String, Fault> {
     let (was, is) = (map(before), map(after));
-    let present = Fields::of(text)?;
+    let present = RecordFields::of(text)?;
     let names: BTreeSet<&str> = present.iter().map(|(name, _)| name).collect();
-    let mut edited: Written = Vec::new();
+    let mut edited: WrittenJson = Vec::new();
     for (name, raw) in present.iter() {
         match (was.get(name), is.get(name)) {
             (before, Some(after)) => {
@@ -163,8 +163,8 @@ fn list(raw: &[&str], before: &[&str], after: &[&str]) -> Result<String, Fault> 
     Ok(format!("[{}]", items.join(",")))
 }
 
-fn written(object: &str) -> Result<Written, Fault> {
-    let fields = Fields::of(object)?;
+fn written(object: &str) -> Result<WrittenJson, Fault> {
+    let fields = RecordFields::of(object)?;
     Ok(fields.iter().map(|(name, raw)| (name.to_owned(), raw.to_owned())).collect())
 }
 

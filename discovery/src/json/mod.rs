@@ -14,9 +14,9 @@
 //! Readers accept the fields in any order. A missing `name` or `id` is taken from the path. A
 //! missing `enabled` means `true`, a missing `serviceType` means `DYNAMIC`.
 //!
-//! Values of another kind are read as Jackson reads them in Curator's serializer: `"port":"8080"` and
-//! `"port":8080.0` are a port, `"id":7` is a text, `"enabled":1` and `"enabled":"true"` are `true`,
-//! `"enabled":null` is `false`, and `"serviceType":1` is the second kind, `STATIC`.
+//! Values of another kind are read as Jackson reads them in Curator's serializer: `"port":"8080"`
+//! and `"port":8080.0` are a port, `"id":7` is a text, `"enabled":1` and `"enabled":"true"` are
+//! `true`, `"enabled":null` is `false`, and `"serviceType":1` is the second kind, `STATIC`.
 //!
 //! A change of a record edits the document that is there: only fields that differ are written.
 
@@ -30,7 +30,7 @@ pub(crate) use edit::{address, is_document, is_enabled, updated, with_enabled};
 #[cfg(feature = "rest")]
 pub(crate) use read::read_body;
 pub use read::{Fault, read};
-pub(crate) use text::Written;
+pub(crate) use text::WrittenJson;
 pub(crate) use write::fields;
 pub use write::{JsonMode, WriteError, write};
 

@@ -52,7 +52,7 @@ pub fn read<P: DeserializeOwned>(
     name: &str,
     id: &str,
 ) -> Result<ServiceInstance<P>, Fault> {
-    read_as(Source::Node, data, name, id).map(|(instance, _)| instance)
+    read_as(RecordOrigin::Node, data, name, id).map(|(instance, _)| instance)
 }
 
 /// Reads the body of a request: a record whose list of two is no payload with a Java class. Also
@@ -63,26 +63,26 @@ pub(crate) fn read_body<P: DeserializeOwned>(
     name: &str,
     id: &str,
 ) -> Result<(ServiceInstance<P>, bool), Fault> {
-    read_as(Source::Body, data, name, id)
+    read_as(RecordOrigin::Body, data, name, id)
 }
 
 /// The place that a record is from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum RecordOrigin {
     Node,
     #[cfg(feature = "rest")]
     Body,
 }
 
 fn read_as<P: DeserializeOwned>(
-    source: Source,
+    source: RecordOrigin,
     data: &[u8],
     name: &str,
     id: &str,
 ) -> Result<(ServiceInstance<P>, bool), Fault> {
     let text = text(data)?;
     check(text)?;
-    let fields = Fields::of(text)?;
+    let fields = RecordFields::of(text)?;
     let mut instance = ServiceInstance {
         name: name.to_owned(),
         id: id.to_owned(),
@@ -225,11 +225,11 @@ fn offset(text: &str, part: &str) -> usize {
 }
 
 fn read_payload<P: DeserializeOwned>(
-    source: Source,
+    source: RecordOrigin,
     text: &str,
     raw: &str,
 ) -> Result<(Option<Tag>, P), Fault> {
-    if source == Source::Node
+    if source == RecordOrigin::Node
         && let Some((class, value)) = wrapped(raw)
         && let Ok(payload) = serde_json::from_str(value.get())
     {
@@ -237,13 +237,13 @@ fn read_payload<P: DeserializeOwned>(
         return Ok((Some(Tag { class, is_property: false, shape }), payload));
     }
     if raw.starts_with('{') {
-        let fields = Fields::of(raw)?;
+        let fields = RecordFields::of(raw)?;
         if let Some((class, rest)) = property(&fields) {
             let payload = serde_json::from_str(&rest)
                 .map_err(|error| Fault::new(offset(text, raw), Fault::of(&rest, &error).reason))?;
             return Ok((Some(Tag { class, is_property: true, shape: Shape::Object }), payload));
         }
-        if source != Source::Node && fields.iter().any(|(name, _)| name == "@class") {
+        if source != RecordOrigin::Node && fields.iter().any(|(name, _)| name == "@class") {
             return Err(Fault::new(offset(text, raw), "@class is not a text"));
         }
     }
@@ -256,16 +256,16 @@ fn wrapped(raw: &str) -> Option<(String, &RawValue)> {
 }
 
 /// Returns the class of an object, and the object without it.
-fn property(fields: &Fields<'_>) -> Option<(String, String)> {
+fn property(fields: &RecordFields<'_>) -> Option<(String, String)> {
     let (_, class) = fields.iter().find(|(name, _)| *name == "@class")?;
     let class = serde_json::from_str(class).ok()?;
     Some((class, joined(fields.iter().filter(|(name, _)| *name != "@class"))))
 }
 
 /// The fields of an object, in order.
-pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct RecordFields<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'a> Fields<'a> {
+impl<'a> RecordFields<'a> {
     pub(super) fn of(text: &'a str) -> Result<Self, Fault> {
         serde_json::from_str(text).map_err(|error| Fault::of(text, &error))
     }
@@ -275,12 +275,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RecordFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
 
         impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
+            type Value = RecordFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -291,7 +291,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                 while let Some(name) = map.next_key::<String>()? {
                     fields.push((name, map.next_value()?));
                 }
-                Ok(Fields(fields))
+                Ok(RecordFields(fields))
             }
         }
 

@@ -14,9 +14,9 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, serde_jso
 }
 
 /// The fields of an object as JSON, in order.
-pub(crate) type Written = Vec<(String, String)>;
+pub(crate) type WrittenJson = Vec<(String, String)>;
 
-pub(super) fn pairs(fields: &Written) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(fields: &WrittenJson) -> impl Iterator<Item = (&str, &str)> {
     fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }
 

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::MAX_BYTES;
 use super::read::{Fault, check};
-use super::text::{Written, joined, json, pairs};
+use super::text::{WrittenJson, joined, json, pairs};
 use crate::instance::{ServiceInstance, ServiceType, Shape, Tag};
-use crate::payload::{Form, PayloadCodec};
+use crate::payload::{PayloadCodec, PayloadForm};
 
 /// The rule by which a record contains the field `enabled`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ pub(crate) fn fields<P: Serialize>(
     instance: &ServiceInstance<P>,
     codec: &PayloadCodec,
     mode: JsonMode,
-) -> Result<Written, WriteError> {
+) -> Result<WrittenJson, WriteError> {
     if let ServiceType::Other(other) = &instance.service_type {
         return Err(WriteError::ServiceType(other.clone()));
     }
@@ -81,7 +81,7 @@ pub(crate) fn fields<P: Serialize>(
         .into_iter()
         .chain(enabled)
         .map(|(name, value)| Ok((name.to_owned(), value.map_err(WriteError::Payload)?)))
-        .collect::<Result<Written, _>>()?;
+        .collect::<Result<WrittenJson, _>>()?;
     let rest = &instance.extra.rest;
     fields.extend(rest.iter().map(|(name, value)| (name.clone(), value.to_string())));
     Ok(fields)
@@ -107,8 +107,8 @@ fn tagged(
     let class = match (&codec.0, payload.as_bytes().first()) {
         (_, Some(b'n')) => None,
         _ if kept.is_some() => kept.map(|tag| &*tag.class),
-        (Form::Tagged(class), _) => Some(&**class),
-        (Form::Map, Some(b'{')) => Some("java.util.HashMap"),
+        (PayloadForm::Tagged(class), _) => Some(&**class),
+        (PayloadForm::Map, Some(b'{')) => Some("java.util.HashMap"),
         (_, Some(b'[')) => Some("java.util.ArrayList"),
         (_, Some(b'-' | b'0'..=b'9')) if is_long(&payload) => Some("java.lang.Long"),
         _ => None,

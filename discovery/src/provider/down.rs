@@ -55,7 +55,7 @@ impl DownInstancePolicy {
 
 /// The instance to which a mark belongs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum InstanceKey {
     Node(Box<str>, i64),
     /// With the port and the port for TLS.
     Address(Option<String>, Option<u16>, Option<u16>),
@@ -72,11 +72,16 @@ struct Mark {
 
 /// The marks of all instances.
 #[derive(Debug, Default)]
-pub(super) struct Marks(BTreeMap<Key, Mark>);
+pub(super) struct Marks(BTreeMap<InstanceKey, Mark>);
 
 impl Marks {
     /// Counts a failed call. Returns `true` if the instance is down from now on.
-    pub(super) fn failed(&mut self, key: Key, policy: &DownInstancePolicy, now: Instant) -> bool {
+    pub(super) fn failed(
+        &mut self,
+        key: InstanceKey,
+        policy: &DownInstancePolicy,
+        now: Instant,
+    ) -> bool {
         self.forget(policy, now);
         let mark = self.0.entry(key).or_insert(Mark { errors: 0, since: now, until: None });
         mark.errors = mark.errors.saturating_add(1);
@@ -88,13 +93,13 @@ impl Marks {
     }
 
     /// Clears the failures after a successful call. Returns `true` if the instance was down.
-    pub(super) fn succeeded(&mut self, key: &Key, now: Instant) -> bool {
+    pub(super) fn succeeded(&mut self, key: &InstanceKey, now: Instant) -> bool {
         let mark = self.0.remove(key);
         mark.and_then(|mark| mark.until).is_some_and(|until| until > now)
     }
 
     /// Returns the end of the time in which the instance is down, if it is.
-    pub(super) fn down_until(&self, key: &Key, now: Instant) -> Option<Instant> {
+    pub(super) fn down_until(&self, key: &InstanceKey, now: Instant) -> Option<Instant> {
         self.0.get(key).and_then(|mark| mark.until).filter(|until| *until > now)
     }
 
@@ -109,8 +114,8 @@ mod tests {
 
     const POLICY: DownInstancePolicy = DownInstancePolicy::new(2, Duration::from_secs(30));
 
-    fn key(id: &str) -> Key {
-        Key::Node(id.into(), 1)
+    fn key(id: &str) -> InstanceKey {
+        InstanceKey::Node(id.into(), 1)
     }
 
     #[tokio::test(start_paused = true)]

@@ -34,13 +34,13 @@ pub use strategy::{
     ZoneAware,
 };
 
-use self::down::{Key, Marks};
+use self::down::{InstanceKey, Marks};
 use crate::cache::ServiceCache;
 use crate::discovery::ServiceDiscovery;
 use crate::instance::ServiceInstance;
 use crate::measure::Calls;
 
-type Filter<P> = Arc<dyn Fn(&ServiceInstance<P>) -> bool + Send + Sync>;
+type ProviderFilter<P> = Arc<dyn Fn(&ServiceInstance<P>) -> bool + Send + Sync>;
 
 /// The reason why no instance can be picked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +64,7 @@ pub struct ProviderBuilder<P> {
     cache: ServiceCache<P>,
     strategy: Box<dyn ProviderStrategy<P>>,
     policy: DownInstancePolicy,
-    filter: Option<Filter<P>>,
+    filter: Option<ProviderFilter<P>>,
     panic_threshold: f64,
     max_staleness: Option<Duration>,
     calls: Calls,
@@ -132,8 +132,8 @@ impl<P> ProviderBuilder<P> {
 
     /// Starts the provider.
     pub fn start(self) -> ServiceProvider<P> {
-        let (state, marked) = (Locked::new(State::default()), Notify::new());
-        ServiceProvider(Arc::new(Inner { settings: self, state, marked }))
+        let (state, marked) = (Locked::new(ProviderState::default()), Notify::new());
+        ServiceProvider(Arc::new(ProviderInner { settings: self, state, marked }))
     }
 }
 
@@ -144,24 +144,24 @@ impl<P> fmt::Debug for ProviderBuilder<P> {
 }
 
 /// Picks instances of a service for calls. Cheap to clone. See the [module](self).
-pub struct ServiceProvider<P>(Arc<Inner<P>>);
+pub struct ServiceProvider<P>(Arc<ProviderInner<P>>);
 
-struct Inner<P> {
+struct ProviderInner<P> {
     settings: ProviderBuilder<P>,
-    state: Locked<State<P>>,
+    state: Locked<ProviderState<P>>,
     /// Notified when a mark has changed.
     marked: Notify,
 }
 
-struct State<P> {
+struct ProviderState<P> {
     marks: Marks,
-    choice: Arc<Choice<P>>,
+    choice: Arc<CandidateSet<P>>,
     /// True if a mark has changed since the choice was computed.
     is_outdated: bool,
 }
 
 /// The instances that may be picked. Valid until the cache or a mark changes.
-struct Choice<P> {
+struct CandidateSet<P> {
     /// The version of the cache; `None` before the first choice.
     version: Option<u64>,
     candidates: Vec<Arc<Candidate<P>>>,
@@ -174,32 +174,32 @@ struct Choice<P> {
     until: Option<Instant>,
 }
 
-impl<P> Default for State<P> {
+impl<P> Default for ProviderState<P> {
     fn default() -> Self {
         let (candidates, all) = (Vec::new(), Vec::new());
-        let choice = Choice { version: None, candidates, all, live: 0, until: None };
+        let choice = CandidateSet { version: None, candidates, all, live: 0, until: None };
         Self { marks: Marks::default(), choice: Arc::new(choice), is_outdated: false }
     }
 }
 
-impl<P> Choice<P> {
+impl<P> CandidateSet<P> {
     fn holds(&self, version: u64) -> bool {
         self.version == Some(version) && self.until.is_none_or(|until| until > Instant::now())
     }
 }
 
-impl<P> Inner<P> {
-    fn key(&self, candidate: &Candidate<P>) -> Key {
+impl<P> ProviderInner<P> {
+    fn key(&self, candidate: &Candidate<P>) -> InstanceKey {
         if self.settings.policy.by_address {
             let ServiceInstance { address, port, ssl_port, .. } = &*candidate.instance;
-            Key::Address(address.clone(), *port, *ssl_port)
+            InstanceKey::Address(address.clone(), *port, *ssl_port)
         } else {
-            Key::Node(candidate.path.clone(), candidate.czxid)
+            InstanceKey::Node(candidate.path.clone(), candidate.czxid)
         }
     }
 
     /// Returns the current choice.
-    fn choice(&self) -> Arc<Choice<P>> {
+    fn choice(&self) -> Arc<CandidateSet<P>> {
         let version = self.settings.cache.version();
         let mut state = self.state.lock();
         if state.is_outdated || !state.choice.holds(version) {
@@ -209,7 +209,7 @@ impl<P> Inner<P> {
         Arc::clone(&state.choice)
     }
 
-    fn choose(&self, state: &State<P>, version: u64) -> Choice<P> {
+    fn choose(&self, state: &ProviderState<P>, version: u64) -> CandidateSet<P> {
         let now = Instant::now();
         let before = &state.choice.all;
         let listed = self.settings.cache.listed();
@@ -245,7 +245,7 @@ impl<P> Inner<P> {
         if live < pool.len() && is_panic(live, pool.len(), self.settings.panic_threshold) {
             candidates = pool;
         }
-        Choice { version: Some(version), candidates, all, live, until }
+        CandidateSet { version: Some(version), candidates, all, live, until }
     }
 
     /// Waits until a choice satisfies `look`, which is called with the present one and after every
@@ -253,7 +253,7 @@ impl<P> Inner<P> {
     async fn until<T>(
         &self,
         operation: &'static str,
-        mut look: impl FnMut(&Choice<P>) -> Option<T>,
+        mut look: impl FnMut(&CandidateSet<P>) -> Option<T>,
     ) -> Result<T, Error> {
         loop {
             let mut marked = pin!(self.marked.notified());
@@ -282,7 +282,7 @@ impl<P> Inner<P> {
     }
 
     /// Notes that a mark has changed.
-    fn outdated(&self, mut state: MutexGuard<'_, State<P>>) {
+    fn outdated(&self, mut state: MutexGuard<'_, ProviderState<P>>) {
         state.is_outdated = true;
         drop(state);
         self.marked.notify_waiters();
@@ -395,11 +395,11 @@ impl<P> fmt::Debug for ServiceProvider<P> {
 #[must_use = "report how the call ended"]
 pub struct Picked<P> {
     candidate: Arc<Candidate<P>>,
-    provider: Arc<Inner<P>>,
+    provider: Arc<ProviderInner<P>>,
 }
 
 impl<P> Picked<P> {
-    fn new(candidate: Arc<Candidate<P>>, provider: Arc<Inner<P>>) -> Self {
+    fn new(candidate: Arc<Candidate<P>>, provider: Arc<ProviderInner<P>>) -> Self {
         candidate.in_flight.fetch_add(1, Ordering::Relaxed);
         Self { candidate, provider }
     }

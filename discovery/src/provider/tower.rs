@@ -13,7 +13,7 @@ use futures_util::stream::{BoxStream, Stream, unfold};
 use tower::Service;
 use tower::discover::Change;
 
-use super::{Candidate, Choice, Inner, Picked, ServiceProvider};
+use super::{Candidate, CandidateSet, Picked, ProviderInner, ServiceProvider};
 use crate::instance::ServiceInstance;
 use crate::uri_spec::UriSpec;
 
@@ -97,10 +97,10 @@ impl<P: Send + Sync + 'static> ServiceProvider<P> {
 
     fn changes<S: Send + 'static>(
         &self,
-        service: impl FnMut(&Arc<Candidate<P>>, &Arc<Inner<P>>) -> S + Send + 'static,
+        service: impl FnMut(&Arc<Candidate<P>>, &Arc<ProviderInner<P>>) -> S + Send + 'static,
     ) -> InstanceChanges<S> {
         let (provider, inserted, ready) = (Arc::clone(&self.0), BTreeMap::new(), VecDeque::new());
-        let follower = Follower { provider, service, inserted, ready };
+        let follower = DiscoverFollower { provider, service, inserted, ready };
         let changes =
             unfold(follower, async |mut follower| Some((follower.next().await?, follower)));
         InstanceChanges(changes.fuse().boxed())
@@ -112,7 +112,7 @@ impl<P: Send + Sync + 'static> ServiceProvider<P> {
 pub struct Reported<S, P> {
     service: S,
     candidate: Arc<Candidate<P>>,
-    provider: Arc<Inner<P>>,
+    provider: Arc<ProviderInner<P>>,
 }
 
 impl<S, P> Reported<S, P> {
@@ -168,21 +168,21 @@ impl<S: fmt::Debug, P> fmt::Debug for Reported<S, P> {
 
 /// The properties of an instance that require a new service when they change.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+struct BalancedTarget {
     czxid: i64,
     address: Option<String>,
     ports: (Option<u16>, Option<u16>),
     uri_spec: Option<UriSpec>,
 }
 
-struct Follower<P, F, S> {
-    provider: Arc<Inner<P>>,
+struct DiscoverFollower<P, F, S> {
+    provider: Arc<ProviderInner<P>>,
     service: F,
-    inserted: BTreeMap<Arc<str>, Target>,
+    inserted: BTreeMap<Arc<str>, BalancedTarget>,
     ready: VecDeque<Change<Arc<str>, S>>,
 }
 
-impl<P, S, F: FnMut(&Arc<Candidate<P>>, &Arc<Inner<P>>) -> S> Follower<P, F, S> {
+impl<P, S, F: FnMut(&Arc<Candidate<P>>, &Arc<ProviderInner<P>>) -> S> DiscoverFollower<P, F, S> {
     /// Returns the next change; `None` when the cache has ended.
     async fn next(&mut self) -> Option<Change<Arc<str>, S>> {
         let Self { provider, service, inserted, ready } = self;
@@ -199,15 +199,15 @@ impl<P, S, F: FnMut(&Arc<Candidate<P>>, &Arc<Inner<P>>) -> S> Follower<P, F, S> 
 
 /// Queues the changes that lead to the instances of a choice.
 fn compare<P, S>(
-    choice: &Choice<P>,
-    inserted: &mut BTreeMap<Arc<str>, Target>,
+    choice: &CandidateSet<P>,
+    inserted: &mut BTreeMap<Arc<str>, BalancedTarget>,
     ready: &mut VecDeque<Change<Arc<str>, S>>,
     mut service: impl FnMut(&Arc<Candidate<P>>) -> S,
 ) {
     let mut gone = std::mem::take(inserted);
     for candidate in &choice.candidates {
         let ServiceInstance { address, port, ssl_port, uri_spec, .. } = &*candidate.instance;
-        let target = Target {
+        let target = BalancedTarget {
             czxid: candidate.czxid,
             address: address.clone(),
             ports: (*port, *ssl_port),

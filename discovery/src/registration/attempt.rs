@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use zk_curator::Error;
 
-use super::machine::Found;
+use super::machine::FoundNode;
 use super::state::Gate;
 
 /// A write that was sent at a version, and has no response.
-pub(super) struct Attempt {
+pub(super) struct UnansweredWrite {
     /// The node that was known: the transaction that created it, its version and its data.
     pub(super) czxid: i64,
     pub(super) version: i32,
@@ -21,30 +21,30 @@ pub(super) struct Attempt {
 
 /// What a read says about an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum WriteOutcome {
     Applied,
     NotApplied,
     /// Others have written since.
     Unknown,
 }
 
-impl Attempt {
+impl UnansweredWrite {
     /// Judges by a read behind a quorum, which was sent after the attempt.
-    pub(super) fn judge(&self, found: &Found, data: &Bytes) -> Outcome {
+    pub(super) fn judge(&self, found: &FoundNode, data: &Bytes) -> WriteOutcome {
         if found.czxid != self.czxid {
             // The node was created again, with the record that was known last.
             return match data {
-                data if *data == self.data => Outcome::Applied,
-                data if *data == self.before => Outcome::NotApplied,
-                _ => Outcome::Unknown,
+                data if *data == self.data => WriteOutcome::Applied,
+                data if *data == self.before => WriteOutcome::NotApplied,
+                _ => WriteOutcome::Unknown,
             };
         }
         match found.version.wrapping_sub(self.version) {
-            0 => Outcome::NotApplied,
+            0 => WriteOutcome::NotApplied,
             // Exactly one write was applied.
-            1 if *data == self.data => Outcome::Applied,
-            1 => Outcome::NotApplied,
-            _ => Outcome::Unknown,
+            1 if *data == self.data => WriteOutcome::Applied,
+            1 => WriteOutcome::NotApplied,
+            _ => WriteOutcome::Unknown,
         }
     }
 }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn one_write_tells_and_two_do_not() {
-        let attempt = |version| Attempt {
+        let attempt = |version| UnansweredWrite {
             czxid: 7,
             version,
             before: Bytes::from("before"),
@@ -63,17 +63,17 @@ mod tests {
             gate: Gate::Open,
             error: Error::invalid_argument("update", "/a", "x"),
         };
-        let found = |czxid, version| Found { czxid, version, owner: 1, has_our_data: false };
+        let found = |czxid, version| FoundNode { czxid, version, owner: 1, has_our_data: false };
         for (before, czxid, version, data, outcome) in [
-            (3, 7, 3, "before", Outcome::NotApplied),
-            (3, 7, 4, "sent", Outcome::Applied),
-            (3, 7, 4, "other", Outcome::NotApplied),
-            (3, 7, 5, "sent", Outcome::Unknown),
-            (3, 7, 5, "other", Outcome::Unknown),
-            (i32::MAX, 7, i32::MIN, "sent", Outcome::Applied),
-            (3, 8, 0, "before", Outcome::NotApplied),
-            (3, 8, 0, "sent", Outcome::Applied),
-            (3, 8, 4, "other", Outcome::Unknown),
+            (3, 7, 3, "before", WriteOutcome::NotApplied),
+            (3, 7, 4, "sent", WriteOutcome::Applied),
+            (3, 7, 4, "other", WriteOutcome::NotApplied),
+            (3, 7, 5, "sent", WriteOutcome::Unknown),
+            (3, 7, 5, "other", WriteOutcome::Unknown),
+            (i32::MAX, 7, i32::MIN, "sent", WriteOutcome::Applied),
+            (3, 8, 0, "before", WriteOutcome::NotApplied),
+            (3, 8, 0, "sent", WriteOutcome::Applied),
+            (3, 8, 4, "other", WriteOutcome::Unknown),
         ] {
             let judged = attempt(before).judge(&found(czxid, version), &Bytes::from(data));
             assert_eq!(judged, outcome, "{before} {czxid} {version} {data}");

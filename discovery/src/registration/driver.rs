@@ -15,9 +15,9 @@ use zk_curator::{
     OpResult, OwnedNode, Stat,
 };
 
-use super::attempt::{Attempt, Outcome};
-use super::machine::{Action, End, Found, Machine};
-use super::shared::{Change, Ending, Shared};
+use super::attempt::{UnansweredWrite, WriteOutcome};
+use super::machine::{FoundNode, RegistrationAction, RegistrationEnd, RegistrationMachine};
+use super::shared::{RecordChange, RegistrationShared, RequestedEnd};
 use super::state::{Gate, RegistrationState, Rival};
 use crate::json::{address, is_document, is_enabled};
 
@@ -29,12 +29,12 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// A node that has existed for this long has settled: its next deletion counts as the first.
 const SETTLED: Duration = Duration::from_secs(60);
 
-pub(super) struct Driver {
+pub(super) struct RegistrationDriver {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     pub(super) mode: CreateMode,
-    pub(super) machine: Machine,
-    pub(super) shared: Arc<Signal<Shared>>,
+    pub(super) machine: RegistrationMachine,
+    pub(super) shared: Arc<Signal<RegistrationShared>>,
     /// The creates without a response, which may have been applied.
     pub(super) author: Authorship,
     /// The data of the last of these creates. They identify its node.
@@ -62,8 +62,8 @@ enum Wrote {
 }
 
 /// A node, with the watch that its read has set.
-struct Present {
-    found: Found,
+struct PresentNode {
+    found: FoundNode,
     data: Bytes,
     watch: Watch,
 }
@@ -72,11 +72,11 @@ fn is_writable(status: &ConnectionStatus) -> bool {
     status.state.is_connected() && status.state != ConnectionState::ReadOnly
 }
 
-impl Driver {
+impl RegistrationDriver {
     /// Registers, stays registered, and deletes the node at the end.
     pub(super) async fn run(mut self) {
         let mut states = self.zk.states();
-        while self.machine.action() != Action::Stop && !self.is_ending() {
+        while self.machine.action() != RegistrationAction::Stop && !self.is_ending() {
             if self.is_of_before() {
                 self.publish(RegistrationState::Lost);
                 self.machine.session_lost();
@@ -84,7 +84,7 @@ impl Driver {
             let status = self.zk.status();
             if !is_writable(&status) {
                 if status.state == ConnectionState::Suspended
-                    && self.shared.look(Shared::is_registered)
+                    && self.shared.look(RegistrationShared::is_registered)
                 {
                     self.publish(RegistrationState::Suspended);
                 }
@@ -111,11 +111,11 @@ impl Driver {
 
     async fn step(&mut self) -> Result<(), Error> {
         match self.machine.action() {
-            Action::Create => self.create().await,
-            Action::Replace(found) => self.replace(found).await,
-            Action::Wait(found) => self.wait(found).await,
-            Action::Follow => self.follow().await,
-            Action::Stop => Ok(()),
+            RegistrationAction::Create => self.create().await,
+            RegistrationAction::Replace(found) => self.replace(found).await,
+            RegistrationAction::Wait(found) => self.wait(found).await,
+            RegistrationAction::Follow => self.follow().await,
+            RegistrationAction::Stop => Ok(()),
         }
     }
 
@@ -246,7 +246,7 @@ impl Driver {
     }
 
     /// Reads the node behind a quorum.
-    async fn read(&self) -> Result<Option<(Found, Bytes)>, Error> {
+    async fn read(&self) -> Result<Option<(FoundNode, Bytes)>, Error> {
         match self.zk.get_data(self.path.as_str()).with_stat().linearizable().await {
             Ok((data, stat)) => Ok(Some((self.found(&data, &stat), data))),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
@@ -254,9 +254,9 @@ impl Driver {
         }
     }
 
-    fn found(&self, data: &Bytes, stat: &Stat) -> Found {
+    fn found(&self, data: &Bytes, stat: &Stat) -> FoundNode {
         let has_our_data = *data == self.record || self.sent.as_ref() == Some(data);
-        Found {
+        FoundNode {
             czxid: stat.czxid,
             version: stat.version,
             owner: stat.ephemeral_owner,
@@ -268,37 +268,39 @@ impl Driver {
     fn judged(&mut self, data: Option<Bytes>) {
         let rival = |data: Option<Bytes>| Rival { address: data.and_then(|data| address(&data)) };
         match (self.machine.action(), self.machine.end()) {
-            (Action::Follow, _) if !self.shared.look(Shared::is_registered) => {
+            (RegistrationAction::Follow, _)
+                if !self.shared.look(RegistrationShared::is_registered) =>
+            {
                 let data = data.unwrap_or_else(|| self.record.clone());
                 self.registered(data);
             }
             // No session will ever remove a persistent node.
-            (Action::Wait(with), _) if with.owner == 0 && self.mode.is_ephemeral() => {
+            (RegistrationAction::Wait(with), _) if with.owner == 0 && self.mode.is_ephemeral() => {
                 if let Some(error) = self.occupied.clone() {
                     self.setbacks.report(&self.zk, &error);
                     self.publish(RegistrationState::Failed(error));
                 }
             }
-            (Action::Wait(_), _) => {
+            (RegistrationAction::Wait(_), _) => {
                 let by = rival(data);
                 self.publish(RegistrationState::Waiting { by });
             }
-            (_, Some(End::Superseded)) => {
+            (_, Some(RegistrationEnd::Superseded)) => {
                 let by = rival(data);
                 self.publish(RegistrationState::Superseded { by });
             }
-            (_, Some(End::Refused)) => {
+            (_, Some(RegistrationEnd::Refused)) => {
                 let by = rival(data);
                 self.publish(RegistrationState::Refused { by });
             }
-            (_, Some(End::Deleted)) => self.publish(RegistrationState::Deleted),
+            (_, Some(RegistrationEnd::Deleted)) => self.publish(RegistrationState::Deleted),
             _ => {}
         }
     }
 
     /// Deletes the node of another session and creates ours, in one transaction. The new node never
     /// has the version of the old one, so a late write to the old one is refused.
-    async fn replace(&mut self, with: Found) -> Result<(), Error> {
+    async fn replace(&mut self, with: FoundNode) -> Result<(), Error> {
         let zk = self.zk.bound_to_session()?;
         let session = self.session();
         self.machine.sending(session);
@@ -359,8 +361,8 @@ impl Driver {
     }
 
     /// Waits until the node of another session is deleted or replaced.
-    async fn wait(&mut self, with: Found) -> Result<(), Error> {
-        let Some(Present { found, data, watch }) = self.watched().await? else {
+    async fn wait(&mut self, with: FoundNode) -> Result<(), Error> {
+        let Some(PresentNode { found, data, watch }) = self.watched().await? else {
             self.machine.looked(None, self.session());
             return Ok(());
         };
@@ -372,10 +374,10 @@ impl Driver {
         Ok(())
     }
 
-    async fn watched(&self) -> Result<Option<Present>, Error> {
+    async fn watched(&self) -> Result<Option<PresentNode>, Error> {
         match self.zk.get_data(self.path.as_str()).watched().await {
             Ok(Watched { value: (data, stat), watch, .. }) => {
-                Ok(Some(Present { found: self.found(&data, &stat), data, watch }))
+                Ok(Some(PresentNode { found: self.found(&data, &stat), data, watch }))
             }
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
             Err(error) => Err(error),
@@ -392,7 +394,7 @@ impl Driver {
             Some(present) if Some(present.found.czxid) == self.held() => {
                 return self.stay(present).await;
             }
-            Some(Present { found, data, .. }) => (found, data),
+            Some(PresentNode { found, data, .. }) => (found, data),
         };
         self.gone(Some((found, data)))
     }
@@ -415,13 +417,13 @@ impl Driver {
     }
 
     /// Decides after the node was deleted, or another one (`found`) has taken its place.
-    fn gone(&mut self, found: Option<(Found, Bytes)>) -> Result<(), Error> {
+    fn gone(&mut self, found: Option<(FoundNode, Bytes)>) -> Result<(), Error> {
         if self.since.elapsed() > SETTLED {
             self.machine.settled();
         }
         let (found, data) = found.unzip();
         self.machine.followed(found);
-        if self.machine.action() == Action::Create {
+        if self.machine.action() == RegistrationAction::Create {
             self.publish(RegistrationState::Deleted);
         }
         self.judged(data);
@@ -429,8 +431,8 @@ impl Driver {
     }
 
     /// Adopts the data of our node, which other clients may have written, and waits for a change.
-    async fn stay(&mut self, present: Present) -> Result<(), Error> {
-        let Present { found, data, mut watch } = present;
+    async fn stay(&mut self, present: PresentNode) -> Result<(), Error> {
+        let PresentNode { found, data, mut watch } = present;
         if is_document(&data) {
             self.record = data.clone();
         }
@@ -476,7 +478,11 @@ impl Driver {
 
     /// Writes a change, if the node is still ours. The change stays queued if the node must be
     /// created first. `known` is the node as it was last read.
-    async fn change(&mut self, mut change: Change, known: (Found, Bytes)) -> Result<(), Error> {
+    async fn change(
+        &mut self,
+        mut change: RecordChange,
+        known: (FoundNode, Bytes),
+    ) -> Result<(), Error> {
         let changed = self.write(&mut change, known).await;
         match changed {
             Ok(Wrote::All) => {
@@ -503,7 +509,12 @@ impl Driver {
         }
     }
 
-    async fn write(&mut self, change: &mut Change, known: (Found, Bytes)) -> Result<Wrote, Error> {
+    #[expect(clippy::too_many_lines, reason = "one write: send, judge, settle")]
+    async fn write(
+        &mut self,
+        change: &mut RecordChange,
+        known: (FoundNode, Bytes),
+    ) -> Result<Wrote, Error> {
         let mut known = Some(known);
         loop {
             let known = known.take().filter(|_| change.attempt.is_none());
@@ -515,12 +526,12 @@ impl Driver {
             let Some((found, data)) = known else { return Ok(Wrote::Nothing) };
             let attempt = change.attempt.take();
             let outcome = attempt.as_ref().map(|attempt| attempt.judge(&found, &data));
-            if let (Some(attempt), Some(Outcome::Applied)) = (&attempt, outcome) {
+            if let (Some(attempt), Some(WriteOutcome::Applied)) = (&attempt, outcome) {
                 self.wrote(data, attempt.gate);
                 return Ok(Wrote::All);
             }
             let base = if is_document(&data) { &data } else { &self.record };
-            let unknown = attempt.filter(|_| outcome == Some(Outcome::Unknown));
+            let unknown = attempt.filter(|_| outcome == Some(WriteOutcome::Unknown));
             // An earlier attempt may have closed the gate, before another client has written, too.
             let closed = unknown.as_ref().map(|attempt| attempt.gate);
             let closed =
@@ -563,8 +574,14 @@ impl Driver {
                     if error.may_have_applied() {
                         let (czxid, version, before) = (found.czxid, found.version, data);
                         let error = error.clone();
-                        change.attempt =
-                            Some(Attempt { czxid, version, before, data: new, gate, error });
+                        change.attempt = Some(UnansweredWrite {
+                            czxid,
+                            version,
+                            before,
+                            data: new,
+                            gate,
+                            error,
+                        });
                     }
                     return Err(error);
                 }
@@ -573,7 +590,7 @@ impl Driver {
     }
 
     /// Reads the node; `None` if it is not ours any more.
-    async fn read_own(&mut self) -> Result<Option<(Found, Bytes)>, Error> {
+    async fn read_own(&mut self) -> Result<Option<(FoundNode, Bytes)>, Error> {
         match self.read().await? {
             Some((found, data)) if self.held() == Some(found.czxid) => Ok(Some((found, data))),
             found => {
@@ -588,7 +605,7 @@ impl Driver {
     /// Returns the record after a change, and the gate.
     fn edited(
         &self,
-        change: &mut Change,
+        change: &mut RecordChange,
         base: &Bytes,
         gate: Gate,
     ) -> Result<(Bytes, Gate), Error> {
@@ -611,12 +628,12 @@ impl Driver {
     /// framework is closed.
     async fn finish(self) {
         let deletes = match self.shared.look(|shared| shared.ending) {
-            Some(Ending { deletes }) => deletes && self.machine.end().is_none(),
+            Some(RequestedEnd { deletes }) => deletes && self.machine.end().is_none(),
             // The framework is closed, or the machine has ended.
             None => false,
         };
-        let is_deleted =
-            self.machine.end() == Some(End::Deleted) || deletes && self.remove_with_retries().await;
+        let is_deleted = self.machine.end() == Some(RegistrationEnd::Deleted)
+            || deletes && self.remove_with_retries().await;
         // The changes are dropped without the lock: they are code of the user.
         drop(self.shared.modify(|shared| shared.end(is_deleted)));
     }

@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use zk_curator::internal::{Signal, sleep};
 use zk_curator::{CuratorFramework, Error};
 
-use super::shared::{Change, Edit, Shared};
+use super::shared::{RecordChange, RecordEdit, RegistrationShared};
 use super::state::Gate;
 
 /// The shortest time between two checks.
@@ -54,19 +54,19 @@ impl Gate {
 }
 
 /// Returns the edit that opens the gate (`true`) or closes it.
-pub(super) type Move = Box<dyn Fn(bool) -> Edit + Send + Sync>;
+pub(super) type Move = Box<dyn Fn(bool) -> RecordEdit + Send + Sync>;
 
 /// The task of a gate.
 pub(super) struct Keeper {
     pub(super) zk: CuratorFramework,
-    pub(super) shared: Arc<Signal<Shared>>,
+    pub(super) shared: Arc<Signal<RegistrationShared>>,
     pub(super) gate: u64,
     pub(super) every: Duration,
     pub(super) edit: Move,
 }
 
 /// A move of the gate that is being written.
-struct Pending {
+struct GateMove {
     opens: bool,
     result: oneshot::Receiver<Result<(), Error>>,
 }
@@ -74,7 +74,7 @@ struct Pending {
 impl Keeper {
     /// Runs the check until the registration ends, or has another gate.
     pub(super) async fn run<C: Future<Output = bool>>(self, check: impl FnMut() -> C) {
-        let is_over = |shared: &Shared| {
+        let is_over = |shared: &RegistrationShared| {
             shared.has_ended || shared.ending.is_some() || shared.gates != self.gate
         };
         tokio::select! {
@@ -89,10 +89,10 @@ impl Keeper {
         // The position of the gate that the ensemble has; `None` if that is not known. At first, a
         // move of an earlier gate may be under way.
         let mut is_open = None;
-        let mut pending: Option<Pending> = None;
+        let mut pending: Option<GateMove> = None;
         loop {
             let passes = timeout(every, check()).await.unwrap_or(false);
-            if let Some(Pending { opens, mut result }) = pending.take() {
+            if let Some(GateMove { opens, mut result }) = pending.take() {
                 match result.try_recv() {
                     Ok(Ok(())) => is_open = Some(opens),
                     Ok(Err(error)) => {
@@ -100,7 +100,7 @@ impl Keeper {
                         is_open = None;
                     }
                     Err(oneshot::error::TryRecvError::Empty) if opens == passes => {
-                        pending = Some(Pending { opens, result });
+                        pending = Some(GateMove { opens, result });
                     }
                     // Another result follows, or the registration has ended.
                     Err(_) => is_open = None,
@@ -114,7 +114,7 @@ impl Keeper {
     }
 
     /// Queues a move of the gate. It replaces an earlier move that was not sent yet.
-    fn push(&self, opens: bool) -> Option<Pending> {
+    fn push(&self, opens: bool) -> Option<GateMove> {
         let (change, result) = moved(&self.edit, opens);
         let (path, is_gated, _dropped) = self.shared.modify(|shared| {
             if shared.gates != self.gate || shared.has_ended || shared.ending.is_some() {
@@ -127,14 +127,17 @@ impl Keeper {
             (false, false) => warn!(path, "the check fails: the instance is taken out of traffic"),
             _ => {}
         }
-        Some(Pending { opens, result })
+        Some(GateMove { opens, result })
     }
 }
 
 /// Returns a move of the gate, and its result.
-pub(super) fn moved(edit: &Move, opens: bool) -> (Change, oneshot::Receiver<Result<(), Error>>) {
+pub(super) fn moved(
+    edit: &Move,
+    opens: bool,
+) -> (RecordChange, oneshot::Receiver<Result<(), Error>>) {
     let (done, result) = oneshot::channel();
-    let change = Change { is_of_gate: true, ..Change::repeatable(edit(opens), done) };
+    let change = RecordChange { is_of_gate: true, ..RecordChange::repeatable(edit(opens), done) };
     (change, result)
 }
 

@@ -14,14 +14,14 @@ use zk_curator::internal::{Setbacks, Signal};
 use zk_curator::op::Authorship;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error};
 
-use super::driver::Driver;
+use super::driver::RegistrationDriver;
 use super::gate::{Keeper, Move, moved};
-use super::machine::{Machine, Rules};
-use super::shared::{Change, Edit, Ending, Shared};
+use super::machine::{RegistrationMachine, RegistrationRules};
+use super::shared::{RecordChange, RecordEdit, RegistrationShared, RequestedEnd};
 use super::state::{Gate, OnConflict, OnDeleted, RegistrationState, Rival};
-use crate::config::Format;
+use crate::config::RecordFormat;
 use crate::instance::{ServiceInstance, ServiceType};
-use crate::json::{Written, is_enabled, read, updated, with_enabled};
+use crate::json::{WrittenJson, is_enabled, read, updated, with_enabled};
 use crate::local_address::LocalAddressError;
 
 /// The reason why a registration failed.
@@ -71,8 +71,8 @@ pub type Result<T, E = RegistrationError> = std::result::Result<T, E>;
 #[must_use = "dropping it unregisters the instance in the background"]
 pub struct Registration<P> {
     zk: CuratorFramework,
-    shared: Arc<Signal<Shared>>,
-    format: Format,
+    shared: Arc<Signal<RegistrationShared>>,
+    format: RecordFormat,
     id: String,
     name: String,
     is_dynamic: bool,
@@ -80,20 +80,20 @@ pub struct Registration<P> {
 }
 
 /// The settings of a registration.
-pub(crate) struct Plan<P> {
+pub(crate) struct RegistrationPlan<P> {
     pub(crate) zk: CuratorFramework,
     pub(crate) path: String,
     pub(crate) instance: ServiceInstance<P>,
     pub(crate) record: Bytes,
-    pub(crate) format: Format,
+    pub(crate) format: RecordFormat,
     pub(crate) on_conflict: OnConflict,
     pub(crate) on_deleted: OnDeleted,
 }
 
 impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     /// Starts the task.
-    pub(crate) fn start(plan: Plan<P>) -> Self {
-        let Plan { zk, path, instance, record, format, on_conflict, on_deleted } = plan;
+    pub(crate) fn start(plan: RegistrationPlan<P>) -> Self {
+        let RegistrationPlan { zk, path, instance, record, format, on_conflict, on_deleted } = plan;
         let ServiceInstance { name, id, service_type, .. } = instance;
         let is_dynamic = service_type.is_dynamic();
         let mode = match service_type {
@@ -101,12 +101,16 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
             ServiceType::DynamicSequential => CreateMode::EphemeralSequential,
             _ => CreateMode::Persistent,
         };
-        let shared = Arc::new(Signal::new(Shared::new(path.clone(), &zk)));
-        let driver = Driver {
+        let shared = Arc::new(Signal::new(RegistrationShared::new(path.clone(), &zk)));
+        let driver = RegistrationDriver {
             zk: zk.clone(),
             path,
             mode,
-            machine: Machine::new(Rules { is_dynamic, on_conflict, on_deleted }),
+            machine: RegistrationMachine::new(RegistrationRules {
+                is_dynamic,
+                on_conflict,
+                on_deleted,
+            }),
             shared: Arc::clone(&shared),
             author: Authorship::default(),
             sent: None,
@@ -135,8 +139,8 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     /// operator may have set `enabled` to `false`, for example. `edit` is called again if another
     /// client writes at the same time. It cannot change the name, the id or the kind.
     ///
-    /// Only what `edit` changes is written. The rest of the record stays as it is, also what `P` does
-    /// not know: further fields, the digits of a number, and the order.
+    /// Only what `edit` changes is written. The rest of the record stays as it is, also what `P`
+    /// does not know: further fields, the digits of a number, and the order.
     ///
     /// # Errors
     /// * `Superseded`, `Deleted`, `Ended`: the registration has ended.
@@ -144,8 +148,9 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     ///   `Undecodable` if another client has written a payload that `P` cannot read, or if the new
     ///   record cannot be written, or with another permanent error such as `NoAuth` or `TooLarge`:
     ///   nothing was changed.
-    /// * `Framework` with an error that [may have been applied](Error::may_have_applied): the response
-    ///   was lost, other clients have written since, and `edit` would change their record again.
+    /// * `Framework` with an error that [may have been applied](Error::may_have_applied): the
+    ///   response was lost, other clients have written since, and `edit` would change their record
+    ///   again.
     /// * `Write`: the instance has no record.
     ///
     /// # Cancel safety
@@ -303,9 +308,9 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
         })
     }
 
-    fn record(&self) -> Record {
+    fn record(&self) -> InstanceRecords {
         let (format, name, id) = (self.format.clone(), self.name.clone(), self.id.clone());
-        Record { format, name, id, path: self.path() }
+        InstanceRecords { format, name, id, path: self.path() }
     }
 
     async fn set_enabled(&self, wanted: bool) -> Result<()> {
@@ -317,9 +322,9 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
         self.change(edit, |_| {}).await
     }
 
-    async fn change(&self, edit: Edit, with: impl FnOnce(&mut Change)) -> Result<()> {
+    async fn change(&self, edit: RecordEdit, with: impl FnOnce(&mut RecordChange)) -> Result<()> {
         let (done, result) = oneshot::channel();
-        let mut change = Change::repeatable(edit, done);
+        let mut change = RecordChange::repeatable(edit, done);
         with(&mut change);
         drop(self.shared.modify(|shared| shared.queue(change)));
         self.changed(result).await
@@ -335,19 +340,22 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
 
 /// Reads and writes the records of an instance.
 #[derive(Clone)]
-struct Record {
-    format: Format,
+struct InstanceRecords {
+    format: RecordFormat,
     name: String,
     id: String,
     path: String,
 }
 
-impl Record {
+impl InstanceRecords {
     fn read<P: DeserializeOwned>(&self, data: &[u8]) -> Result<ServiceInstance<P>, Error> {
         read(data, &self.name, &self.id).map_err(|why| self.undecodable(why))
     }
 
-    fn fields<P: serde::Serialize>(&self, instance: &ServiceInstance<P>) -> Result<Written, Error> {
+    fn fields<P: serde::Serialize>(
+        &self,
+        instance: &ServiceInstance<P>,
+    ) -> Result<WrittenJson, Error> {
         self.format.fields(instance).map_err(|why| self.undecodable(why))
     }
 
@@ -355,8 +363,8 @@ impl Record {
     fn updated<P: DeserializeOwned + serde::Serialize>(
         &self,
         present: &Bytes,
-        before: &Written,
-        after: &Written,
+        before: &WrittenJson,
+        after: &WrittenJson,
     ) -> Result<Bytes, Error> {
         let read = |data: &[u8]| self.fields(&self.read::<P>(data).ok()?).ok();
         updated(present, before, after, read).map_err(|why| self.undecodable(why))
@@ -461,28 +469,29 @@ impl<P> Registration<P> {
     ///
     /// # Errors
     /// `Framework` if an attempt to delete the node fails, so that the node may still exist. The
-    /// task keeps retrying, and another call waits for it. Succeeds without a delete if another
-    /// process has taken the place of the instance.
+    /// task keeps retrying, and another call waits for it. `Ended` if the framework or the session
+    /// of its handle has ended first: the node of a static or permanent instance still exists.
+    /// Succeeds without a delete if another process has taken the place of the instance.
     ///
     /// # Cancel safety
     /// Once this was polled, the node is deleted even if the future is dropped.
     pub async fn unregister(&mut self) -> Result<()> {
         let failures = self.shared.modify(|shared| {
-            shared.ending = Some(Ending { deletes: true });
+            shared.ending = Some(RequestedEnd { deletes: true });
             shared.failures
         });
         let ended = self.shared.find(|shared| {
             let failed = || shared.failure.clone().filter(|_| shared.failures > failures);
             match shared.state {
-                _ if !shared.has_ended => failed().map(Err),
+                _ if !shared.has_ended => failed().map(|error| Err(error.into())),
                 RegistrationState::Superseded { .. } | RegistrationState::Refused { .. } => {
                     Some(Ok(()))
                 }
                 _ if shared.is_deleted || self.is_dynamic && !shared.is_aborted => Some(Ok(())),
-                _ => Some(Err(Error::closed("unregister", shared.path.as_str()))),
+                _ => Some(Err(RegistrationError::Ended)),
             }
         });
-        ended.await.map_err(RegistrationError::Framework)
+        ended.await
     }
 
     /// Returns the reason why the registration has ended.
@@ -500,7 +509,7 @@ impl<P> Drop for Registration<P> {
     fn drop(&mut self) {
         let deletes = self.is_dynamic;
         self.shared.modify(|shared| {
-            shared.ending.get_or_insert(Ending { deletes });
+            shared.ending.get_or_insert(RequestedEnd { deletes });
         });
     }
 }
@@ -518,7 +527,7 @@ impl<P> fmt::Debug for Registration<P> {
 ///
 /// A slow reader may miss intermediate states, but never the latest. Ends with the registration.
 pub struct RegistrationEvents {
-    shared: Arc<Signal<Shared>>,
+    shared: Arc<Signal<RegistrationShared>>,
     seen: Option<u64>,
 }
 

@@ -6,7 +6,7 @@ use super::state::{OnConflict, OnDeleted};
 
 /// A node at the path of the registration, as it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundNode {
     /// The transaction that created it.
     pub(super) czxid: i64,
     pub(super) version: i32,
@@ -17,7 +17,7 @@ pub(super) struct Found {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rules {
+pub(super) struct RegistrationRules {
     /// `true` if the node ends with its session.
     pub(super) is_dynamic: bool,
     pub(super) on_conflict: OnConflict,
@@ -26,13 +26,13 @@ pub(super) struct Rules {
 
 /// The next thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum RegistrationAction {
     /// Create the node.
     Create,
     /// Delete the node of another session at this version, and create ours, in one transaction.
-    Replace(Found),
+    Replace(FoundNode),
     /// Wait until the node of another session is gone.
-    Wait(Found),
+    Wait(FoundNode),
     /// The node is ours: wait for its end.
     Follow,
     /// Do nothing: the registration has ended.
@@ -41,7 +41,7 @@ pub(super) enum Action {
 
 /// The reason why a registration has ended without a request of its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum RegistrationEnd {
     /// Another node has taken its place.
     Superseded,
     /// The node of another process exists, and must not be replaced.
@@ -51,18 +51,18 @@ pub(super) enum End {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum RegistrationPhase {
     Absent,
-    Conflict { with: Found, replaces: bool },
+    Conflict { with: FoundNode, replaces: bool },
     Held { czxid: i64, owner: i64 },
-    Ended(End),
+    Ended(RegistrationEnd),
 }
 
 /// The state of a registration.
 #[derive(Debug, Clone)]
-pub(super) struct Machine {
-    rules: Rules,
-    phase: Phase,
+pub(super) struct RegistrationMachine {
+    rules: RegistrationRules,
+    phase: RegistrationPhase,
     /// The sessions in which we have tried to create the node.
     sessions: BTreeSet<i64>,
     /// The session of a transaction whose response was lost.
@@ -75,11 +75,11 @@ pub(super) struct Machine {
     deletions: u32,
 }
 
-impl Machine {
-    pub(super) const fn new(rules: Rules) -> Self {
+impl RegistrationMachine {
+    pub(super) const fn new(rules: RegistrationRules) -> Self {
         Self {
             rules,
-            phase: Phase::Absent,
+            phase: RegistrationPhase::Absent,
             sessions: BTreeSet::new(),
             doubt: None,
             last: None,
@@ -88,19 +88,21 @@ impl Machine {
         }
     }
 
-    pub(super) const fn action(&self) -> Action {
+    pub(super) const fn action(&self) -> RegistrationAction {
         match self.phase {
-            Phase::Absent => Action::Create,
-            Phase::Conflict { with, replaces: true } => Action::Replace(with),
-            Phase::Conflict { with, replaces: false } => Action::Wait(with),
-            Phase::Held { .. } => Action::Follow,
-            Phase::Ended(_) => Action::Stop,
+            RegistrationPhase::Absent => RegistrationAction::Create,
+            RegistrationPhase::Conflict { with, replaces: true } => {
+                RegistrationAction::Replace(with)
+            }
+            RegistrationPhase::Conflict { with, replaces: false } => RegistrationAction::Wait(with),
+            RegistrationPhase::Held { .. } => RegistrationAction::Follow,
+            RegistrationPhase::Ended(_) => RegistrationAction::Stop,
         }
     }
 
-    pub(super) const fn end(&self) -> Option<End> {
+    pub(super) const fn end(&self) -> Option<RegistrationEnd> {
         match self.phase {
-            Phase::Ended(end) => Some(end),
+            RegistrationPhase::Ended(end) => Some(end),
             _ => None,
         }
     }
@@ -108,7 +110,7 @@ impl Machine {
     /// The transaction that created the node, and its session, if it is ours.
     pub(super) const fn held(&self) -> Option<(i64, i64)> {
         match self.phase {
-            Phase::Held { czxid, owner } => Some((czxid, owner)),
+            RegistrationPhase::Held { czxid, owner } => Some((czxid, owner)),
             _ => None,
         }
     }
@@ -125,7 +127,7 @@ impl Machine {
 
     /// The response to a transaction was lost in this session.
     pub(super) fn lost(&mut self, session: i64) {
-        if let Phase::Conflict { with, replaces: true } = self.phase {
+        if let RegistrationPhase::Conflict { with, replaces: true } = self.phase {
             self.has_replaced |= !self.sessions.contains(&with.owner);
         }
         self.doubt = Some(session);
@@ -138,43 +140,43 @@ impl Machine {
         }
         self.doubt = None;
         self.last = Some(czxid);
-        self.phase = Phase::Held { czxid, owner };
+        self.phase = RegistrationPhase::Held { czxid, owner };
     }
 
     /// Decides after a read. Before it, a create was refused, or a transaction was not applied or
     /// had no response. `session` is the current one.
-    pub(super) fn looked(&mut self, found: Option<Found>, session: i64) {
+    pub(super) fn looked(&mut self, found: Option<FoundNode>, session: i64) {
         let Some(found) = found else {
             self.doubt = None;
-            self.phase = Phase::Absent;
+            self.phase = RegistrationPhase::Absent;
             return;
         };
         if self.is_ours(&found, session) {
             return self.created(found.czxid, found.owner);
         }
         let was_replacing = match self.phase {
-            Phase::Conflict { with, replaces } => replaces && with.czxid == found.czxid,
+            RegistrationPhase::Conflict { with, replaces } => replaces && with.czxid == found.czxid,
             _ => false,
         };
         self.doubt = None;
         let is_of_before =
             self.rules.is_dynamic && found.owner != session && self.sessions.contains(&found.owner);
         if is_of_before {
-            self.phase = Phase::Conflict { with: found, replaces: true };
+            self.phase = RegistrationPhase::Conflict { with: found, replaces: true };
         } else if self.last.is_some() || (self.has_replaced && !was_replacing) {
-            self.phase = Phase::Ended(End::Superseded);
+            self.phase = RegistrationPhase::Ended(RegistrationEnd::Superseded);
         } else {
             self.phase = match self.rules.on_conflict {
-                OnConflict::Replace => Phase::Conflict { with: found, replaces: true },
-                OnConflict::Wait => Phase::Conflict { with: found, replaces: false },
-                OnConflict::Fail => Phase::Ended(End::Refused),
+                OnConflict::Replace => RegistrationPhase::Conflict { with: found, replaces: true },
+                OnConflict::Wait => RegistrationPhase::Conflict { with: found, replaces: false },
+                OnConflict::Fail => RegistrationPhase::Ended(RegistrationEnd::Refused),
             };
         }
     }
 
     /// Returns `true` if this registration has created the node, although no response has confirmed
     /// it.
-    fn is_ours(&self, found: &Found, session: i64) -> bool {
+    fn is_ours(&self, found: &FoundNode, session: i64) -> bool {
         let is_last = self.last == Some(found.czxid);
         if self.rules.is_dynamic {
             let is_in_doubt = self.doubt == Some(session) && found.has_our_data;
@@ -186,22 +188,22 @@ impl Machine {
     }
 
     /// The node of another process was replaced.
-    pub(super) fn replaced(&mut self, with: &Found, czxid: i64, owner: i64) {
+    pub(super) fn replaced(&mut self, with: &FoundNode, czxid: i64, owner: i64) {
         self.has_replaced |= !self.sessions.contains(&with.owner);
         self.created(czxid, owner);
     }
 
     /// Decides after a read of a node that is ours, in its session.
-    pub(super) fn followed(&mut self, found: Option<Found>) {
-        let Phase::Held { czxid, .. } = self.phase else { return };
+    pub(super) fn followed(&mut self, found: Option<FoundNode>) {
+        let RegistrationPhase::Held { czxid, .. } = self.phase else { return };
         match found {
             Some(found) if found.czxid == czxid => {}
-            Some(_) => self.phase = Phase::Ended(End::Superseded),
+            Some(_) => self.phase = RegistrationPhase::Ended(RegistrationEnd::Superseded),
             None if self.rules.is_dynamic && self.rules.on_deleted == OnDeleted::Recreate => {
                 self.deletions = self.deletions.saturating_add(1);
-                self.phase = Phase::Absent;
+                self.phase = RegistrationPhase::Absent;
             }
-            None => self.phase = Phase::Ended(End::Deleted),
+            None => self.phase = RegistrationPhase::Ended(RegistrationEnd::Deleted),
         }
     }
 
@@ -212,14 +214,14 @@ impl Machine {
 
     /// The session of the node is over, or a later one has begun.
     pub(super) fn session_lost(&mut self) {
-        if self.rules.is_dynamic && matches!(self.phase, Phase::Held { .. }) {
-            self.phase = Phase::Absent;
+        if self.rules.is_dynamic && matches!(self.phase, RegistrationPhase::Held { .. }) {
+            self.phase = RegistrationPhase::Absent;
         }
     }
 
     /// Returns `true` if the registration must delete this node when it ends. `unsettled` means
     /// that a create without a response may have been applied.
-    pub(super) fn answers_for(&self, found: &Found, session: i64, unsettled: bool) -> bool {
+    pub(super) fn answers_for(&self, found: &FoundNode, session: i64, unsettled: bool) -> bool {
         if self.last == Some(found.czxid) {
             return true;
         }
@@ -288,10 +290,10 @@ mod tests {
     }
 
     impl World {
-        fn found(&self) -> Option<Found> {
+        fn found(&self) -> Option<FoundNode> {
             let node = self.node?;
             let has_our_data = !self.foreign.contains(&node.czxid);
-            Some(Found { czxid: node.czxid, version: 0, owner: node.owner, has_our_data })
+            Some(FoundNode { czxid: node.czxid, version: 0, owner: node.owner, has_our_data })
         }
 
         fn put(&mut self, owner: i64) -> i64 {
@@ -301,9 +303,9 @@ mod tests {
         }
 
         /// Performs an action. If it is blind, the response is lost.
-        fn act(&mut self, machine: &mut Machine, is_blind: bool) {
+        fn act(&mut self, machine: &mut RegistrationMachine, is_blind: bool) {
             match machine.action() {
-                Action::Create => {
+                RegistrationAction::Create => {
                     machine.sending(self.session);
                     if self.node.is_some() {
                         return machine.looked(self.found(), self.session);
@@ -317,7 +319,7 @@ mod tests {
                         machine.created(czxid, self.session);
                     }
                 }
-                Action::Replace(with) => {
+                RegistrationAction::Replace(with) => {
                     machine.sending(self.session);
                     if self.node.is_none_or(|node| node.czxid != with.czxid) {
                         return machine.looked(self.found(), self.session);
@@ -331,22 +333,22 @@ mod tests {
                         machine.replaced(&with, czxid, self.session);
                     }
                 }
-                Action::Wait(_) => machine.looked(self.found(), self.session),
-                Action::Follow => {
+                RegistrationAction::Wait(_) => machine.looked(self.found(), self.session),
+                RegistrationAction::Follow => {
                     if machine.held().is_some_and(|(_, owner)| owner != self.session) {
                         machine.session_lost();
                     } else {
                         machine.followed(self.found());
                     }
                 }
-                Action::Stop => {}
+                RegistrationAction::Stop => {}
             }
         }
     }
 
-    fn machine(on_conflict: OnConflict) -> Machine {
+    fn machine(on_conflict: OnConflict) -> RegistrationMachine {
         let on_deleted = OnDeleted::Recreate;
-        Machine::new(Rules { is_dynamic: true, on_conflict, on_deleted })
+        RegistrationMachine::new(RegistrationRules { is_dynamic: true, on_conflict, on_deleted })
     }
 
     proptest! {
@@ -398,7 +400,7 @@ mod tests {
             let is_there = world.node.map(|node| (node.czxid, node.owner));
             match machine.end() {
                 None => prop_assert_eq!(machine.held(), is_there),
-                Some(End::Superseded) => {
+                Some(RegistrationEnd::Superseded) => {
                     prop_assert!(is_there.is_none_or(|(_, owner)| owner < 0));
                 }
                 Some(end) => prop_assert!(false, "{end:?}"),
@@ -406,16 +408,16 @@ mod tests {
         }
     }
 
-    const fn foreign(czxid: i64) -> Found {
-        Found { czxid, version: 0, owner: 99, has_our_data: false }
+    const fn foreign(czxid: i64) -> FoundNode {
+        FoundNode { czxid, version: 0, owner: 99, has_our_data: false }
     }
 
     #[test]
     fn policies_differ_only_before_the_first_registration() {
         let cases = [
-            (OnConflict::Replace, Action::Replace(foreign(5))),
-            (OnConflict::Wait, Action::Wait(foreign(5))),
-            (OnConflict::Fail, Action::Stop),
+            (OnConflict::Replace, RegistrationAction::Replace(foreign(5))),
+            (OnConflict::Wait, RegistrationAction::Wait(foreign(5))),
+            (OnConflict::Fail, RegistrationAction::Stop),
         ];
         for (policy, action) in cases {
             let mut machine = machine(policy);
@@ -428,7 +430,7 @@ mod tests {
             machine.created(3, OURS);
             machine.session_lost();
             machine.looked(Some(foreign(5)), OURS + 1);
-            assert_eq!(machine.end(), Some(End::Superseded));
+            assert_eq!(machine.end(), Some(RegistrationEnd::Superseded));
         }
     }
 
@@ -437,31 +439,32 @@ mod tests {
         let mut machine = machine(OnConflict::Fail);
         machine.created(3, OURS);
         machine.session_lost();
-        let old = Found { czxid: 3, version: 7, owner: OURS, has_our_data: true };
+        let old = FoundNode { czxid: 3, version: 7, owner: OURS, has_our_data: true };
         // This includes the node of a create without a response.
         machine.sending(OURS + 1);
-        for found in [old, Found { czxid: 4, ..old }] {
+        for found in [old, FoundNode { czxid: 4, ..old }] {
             machine.looked(Some(found), OURS + 1);
-            assert_eq!(machine.action(), Action::Replace(found));
+            assert_eq!(machine.action(), RegistrationAction::Replace(found));
         }
     }
 
     #[test]
     fn static_nodes_are_not_created_again() {
-        let rules = Rules {
+        let rules = RegistrationRules {
             is_dynamic: false,
             on_conflict: OnConflict::Replace,
             on_deleted: OnDeleted::Recreate,
         };
-        let mut machine = Machine::new(rules);
+        let mut machine = RegistrationMachine::new(rules);
         machine.created(3, 0);
         machine.session_lost();
-        assert_eq!(machine.action(), Action::Follow);
+        assert_eq!(machine.action(), RegistrationAction::Follow);
         machine.followed(None);
-        assert_eq!(machine.end(), Some(End::Deleted));
+        assert_eq!(machine.end(), Some(RegistrationEnd::Deleted));
         // A node with our data counts as ours.
-        let mut machine = Machine::new(rules);
-        machine.looked(Some(Found { czxid: 4, version: 0, owner: 0, has_our_data: true }), OURS);
+        let mut machine = RegistrationMachine::new(rules);
+        machine
+            .looked(Some(FoundNode { czxid: 4, version: 0, owner: 0, has_our_data: true }), OURS);
         assert_eq!(machine.held(), Some((4, 0)));
     }
 }

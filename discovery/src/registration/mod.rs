@@ -26,6 +26,6 @@ mod machine;
 mod shared;
 mod state;
 
-pub(crate) use handle::Plan;
+pub(crate) use handle::RegistrationPlan;
 pub use handle::{Registration, RegistrationError, RegistrationEvents, Result};
 pub use state::{OnConflict, OnDeleted, RegistrationState, Rival};

@@ -6,29 +6,29 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use zk_curator::{CuratorFramework, Error};
 
-use super::attempt::Attempt;
+use super::attempt::UnansweredWrite;
 use super::state::{Gate, RegistrationState};
 use crate::measure::Registering;
 
 /// Makes the new record from the current one, and the position of the gate with it.
-pub(super) type Edit = Box<dyn FnMut(&Bytes, Gate) -> Result<(Bytes, Gate), Error> + Send>;
+pub(super) type RecordEdit = Box<dyn FnMut(&Bytes, Gate) -> Result<(Bytes, Gate), Error> + Send>;
 
 /// A change of the record, to be written.
-pub(super) struct Change {
-    pub(super) edit: Edit,
+pub(super) struct RecordChange {
+    pub(super) edit: RecordEdit,
     /// `true` if the record is written even if it stays the same.
     pub(super) is_forced: bool,
     /// `true` for a move of the gate.
     pub(super) is_of_gate: bool,
     /// `true` if it does no harm to apply it twice.
     pub(super) is_repeatable: bool,
-    pub(super) attempt: Option<Attempt>,
+    pub(super) attempt: Option<UnansweredWrite>,
     pub(super) done: oneshot::Sender<Result<(), Error>>,
 }
 
-impl Change {
+impl RecordChange {
     /// A change that does no harm if it is applied twice.
-    pub(super) fn repeatable(edit: Edit, done: oneshot::Sender<Result<(), Error>>) -> Self {
+    pub(super) fn repeatable(edit: RecordEdit, done: oneshot::Sender<Result<(), Error>>) -> Self {
         let (is_forced, is_of_gate) = (false, false);
         Self { edit, is_forced, is_of_gate, is_repeatable: true, attempt: None, done }
     }
@@ -41,21 +41,21 @@ impl Change {
 
 /// The requested end of a registration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ending {
+pub(super) struct RequestedEnd {
     pub(super) deletes: bool,
 }
 
-pub(super) struct Shared {
+pub(super) struct RegistrationShared {
     pub(super) state: RegistrationState,
     /// The number of changes of the state.
     pub(super) changed: u64,
     pub(super) path: String,
-    pub(super) changes: VecDeque<Change>,
+    pub(super) changes: VecDeque<RecordChange>,
     /// Counts the gates: each replaces the one before it.
     pub(super) gates: u64,
     /// `true` while the gate keeps the instance out of traffic.
     pub(super) is_gated: bool,
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<RequestedEnd>,
     /// `true` once the task has ended.
     pub(super) has_ended: bool,
     /// `true` if it has ended with the node deleted.
@@ -68,7 +68,7 @@ pub(super) struct Shared {
     measured: Registering,
 }
 
-impl Shared {
+impl RegistrationShared {
     pub(super) fn new(path: String, zk: &CuratorFramework) -> Self {
         Self {
             state: RegistrationState::Connecting,
@@ -102,14 +102,14 @@ impl Shared {
         }
     }
 
-    /// Queues a change. It takes the place of an earlier move of the gate, or of an earlier write of
-    /// the same record for which no caller waits. Returns the changes that are not written any
+    /// Queues a change. It takes the place of an earlier move of the gate, or of an earlier write
+    /// of the same record for which no caller waits. Returns the changes that are not written any
     /// more, to be dropped without the lock.
-    pub(super) fn queue(&mut self, change: Change) -> Vec<Change> {
+    pub(super) fn queue(&mut self, change: RecordChange) -> Vec<RecordChange> {
         if self.has_ended || self.ending.is_some() {
             return vec![change];
         }
-        let is_replaced = |earlier: &Change| {
+        let is_replaced = |earlier: &RecordChange| {
             let is_renewed = change.is_forced && earlier.is_forced && earlier.done.is_closed();
             is_renewed || change.is_of_gate && earlier.is_of_gate
         };
@@ -127,7 +127,7 @@ impl Shared {
     /// Marks the end of the task. Returns the changes that were not written. Dropping them tells
     /// their callers that the registration has ended.
     #[must_use]
-    pub(super) fn end(&mut self, is_deleted: bool) -> VecDeque<Change> {
+    pub(super) fn end(&mut self, is_deleted: bool) -> VecDeque<RecordChange> {
         self.has_ended = true;
         self.is_deleted |= is_deleted;
         let was_deleted = matches!(self.state, RegistrationState::Deleted) && self.ending.is_none();

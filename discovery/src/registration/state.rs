@@ -68,9 +68,9 @@ pub enum RegistrationState {
     Lost,
     /// Another client has deleted the node. With [`OnDeleted::Recreate`] it is created again.
     Deleted,
-    /// An operation failed with a permanent error, such as `NoAuth`. It is still retried, after pauses
-    /// that grow from half a second to 30 seconds. `NodeExists` with [`OnConflict::Wait`]: the node of
-    /// a dynamic instance is persistent, so no session will ever remove it.
+    /// An operation failed with a permanent error, such as `NoAuth`. It is still retried, after
+    /// pauses that grow from half a second to 30 seconds. `NodeExists` with [`OnConflict::Wait`]:
+    /// the node of a dynamic instance is persistent, so no session will ever remove it.
     Failed(Error),
     /// Another process has registered an instance with the same id. This registration has ended.
     Superseded {

@@ -126,8 +126,8 @@ use zk_curator::{CreateMode, ErrorKind};
 
 pub use self::purge::Purge;
 
-use self::model::{Json, Name, View};
-use self::problem::{Problem, Result};
+use self::model::{InstanceView, JsonBody, Name};
+use self::problem::{Problem, RestResult};
 use crate::config::child;
 use crate::discovery::ServiceDiscovery;
 use crate::instance::{ServiceInstance, ServiceType, now};
@@ -153,45 +153,47 @@ where
 }
 
 type Discovery<P> = State<ServiceDiscovery<P>>;
-type Segments<T> = Result<Path<T>, PathRejection>;
+type Segments<T> = RestResult<Path<T>, PathRejection>;
 
-async fn names<P: DeserializeOwned>(State(discovery): Discovery<P>) -> Result<Json<Vec<Name>>> {
+async fn names<P: DeserializeOwned>(
+    State(discovery): Discovery<P>,
+) -> RestResult<JsonBody<Vec<Name>>> {
     let names = discovery.names().await?;
-    Ok(Json(names.into_iter().map(|name| Name { name }).collect()))
+    Ok(JsonBody(names.into_iter().map(|name| Name { name }).collect()))
 }
 
 async fn instances<P: DeserializeOwned + Serialize>(
     State(discovery): Discovery<P>,
     name: Segments<String>,
-) -> Result<Json<Vec<View<P>>>> {
+) -> RestResult<JsonBody<Vec<InstanceView<P>>>> {
     let found = discovery.instances(&service(name)?).await?;
-    Ok(Json(found.instances.into_iter().map(View).collect()))
+    Ok(JsonBody(found.instances.into_iter().map(InstanceView).collect()))
 }
 
 async fn any<P: DeserializeOwned + Serialize>(
     State(discovery): Discovery<P>,
     name: Segments<String>,
-) -> Result<Json<View<P>>> {
+) -> RestResult<JsonBody<InstanceView<P>>> {
     let mut found = discovery.instances(&service(name)?).await?.instances;
     found.retain(|instance| instance.enabled);
     let count = u64::try_from(found.len()).unwrap_or(u64::MAX);
     let picked = discovery.zk.random_u64().checked_rem(count).ok_or_else(Problem::missing)?;
-    Ok(Json(View(found.swap_remove(usize::try_from(picked).unwrap_or_default()))))
+    Ok(JsonBody(InstanceView(found.swap_remove(usize::try_from(picked).unwrap_or_default()))))
 }
 
 async fn instance<P: DeserializeOwned + Serialize>(
     State(discovery): Discovery<P>,
     segments: Segments<(String, String)>,
-) -> Result<Json<View<P>>> {
+) -> RestResult<JsonBody<InstanceView<P>>> {
     let (name, id) = node(segments)?;
     let (instance, _) = discovery.instance(&name, &id).await?.ok_or_else(Problem::missing)?;
-    Ok(Json(View(instance.into())))
+    Ok(JsonBody(InstanceView(instance.into())))
 }
 
 async fn delete<P>(
     State(discovery): Discovery<P>,
     segments: Segments<(String, String)>,
-) -> Result<StatusCode> {
+) -> RestResult<StatusCode> {
     let (name, id) = node(segments)?;
     let path = discovery.paths.instance("delete", &name, &id)?;
     // Without a read before it: a server that lags behind could miss the node.
@@ -203,8 +205,8 @@ async fn put<P: DeserializeOwned + Serialize>(
     State(discovery): Discovery<P>,
     segments: Segments<(String, String)>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<StatusCode> {
+    body: RestResult<Bytes, BytesRejection>,
+) -> RestResult<StatusCode> {
     let (name, id) = node(segments)?;
     refuse_other_media(&headers)?;
     let (mut instance, has_enabled) = read_body::<P>(&body?, &name, &id)?;
@@ -228,7 +230,7 @@ async fn write<P: Serialize>(
     discovery: &ServiceDiscovery<P>,
     mut instance: ServiceInstance<P>,
     has_enabled: bool,
-) -> Result<StatusCode> {
+) -> RestResult<StatusCode> {
     let path = discovery.paths.instance("put", &instance.name, &instance.id)?;
     let (zk, path) = (&discovery.zk, path.as_str());
     let class = instance.extra.tag.take().map(|tag| tag.class);
@@ -274,14 +276,14 @@ const fn is_conflict(kind: ErrorKind) -> bool {
 }
 
 /// Returns the name of a service.
-fn service(name: Segments<String>) -> Result<String> {
+fn service(name: Segments<String>) -> RestResult<String> {
     let Path(name) = name?;
     refuse_other_names(&name)?;
     Ok(name)
 }
 
 /// Returns the name of a service and the id of an instance.
-fn node(segments: Segments<(String, String)>) -> Result<(String, String)> {
+fn node(segments: Segments<(String, String)>) -> RestResult<(String, String)> {
     let Path((name, id)) = segments?;
     refuse_other_names(&name)?;
     refuse_other_names(&id)?;
@@ -289,14 +291,14 @@ fn node(segments: Segments<(String, String)>) -> Result<(String, String)> {
     if is_receipt(&id) { Err(Problem::missing()) } else { Ok((name, id)) }
 }
 
-/// Refuses what is not the name of a node, also for paths of the caller's: with a slash in a name, a
-/// client would reach nodes that do not belong to any service.
-fn refuse_other_names(segment: &str) -> Result<()> {
+/// Refuses what is not the name of a node, also for paths of the caller's: with a slash in a name,
+/// a client would reach nodes that do not belong to any service.
+fn refuse_other_names(segment: &str) -> RestResult<()> {
     child("rest", &ZPath::root(), segment, "not the name of a node")?;
     Ok(())
 }
 
-fn refuse_other_media(headers: &HeaderMap) -> Result<()> {
+fn refuse_other_media(headers: &HeaderMap) -> RestResult<()> {
     let Some(media) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let media = media.to_str().unwrap_or_default();
     let kind = media.split(';').next().unwrap_or_default().trim();

@@ -12,9 +12,9 @@ use super::problem::Problem;
 use crate::instance::ServiceInstance;
 
 /// A body in JSON.
-pub(super) struct Json<T>(pub(super) T);
+pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<T: Serialize> IntoResponse for Json<T> {
+impl<T: Serialize> IntoResponse for JsonBody<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
             Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
@@ -30,9 +30,9 @@ pub(super) struct Name {
 }
 
 /// An instance, with all of its fields.
-pub(super) struct View<P>(pub(super) Arc<ServiceInstance<P>>);
+pub(super) struct InstanceView<P>(pub(super) Arc<ServiceInstance<P>>);
 
-impl<P: Serialize> Serialize for View<P> {
+impl<P: Serialize> Serialize for InstanceView<P> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let instance = &*self.0;
         let mut map = serializer.serialize_map(None)?;

@@ -9,7 +9,7 @@ use zk_curator::{Error, ErrorKind};
 
 use crate::json::{Fault, WriteError};
 
-pub(super) type Result<T, E = Problem> = std::result::Result<T, E>;
+pub(super) type RestResult<T, E = Problem> = Result<T, E>;
 
 /// An error of a request, see the [module](super).
 #[derive(Debug, Serialize)]

@@ -70,7 +70,7 @@ impl MultiOp {
 
     pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
         let mut ops = Vec::new();
-        while let Some(header) = Header::next(input)? {
+        while let Some(header) = MultiHeader::next(input)? {
             ops.push(match header.opcode {
                 OpCode::Create => Self::Create(Record::decode(input, "multi")?),
                 OpCode::Create2 => Self::Create2(Record::decode(input, "multi")?),
@@ -131,7 +131,7 @@ impl MultiResult {
 
     pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
         let mut results = Vec::new();
-        while let Some(header) = Header::next(input)? {
+        while let Some(header) = MultiHeader::next(input)? {
             results.push(match header.opcode {
                 OpCode::Create => Self::Create(input.string("multi create")?),
                 OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl => {
@@ -195,7 +195,7 @@ impl ReadOp {
 
     pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
         let mut ops = Vec::new();
-        while let Some(header) = Header::next(input)? {
+        while let Some(header) = MultiHeader::next(input)? {
             ops.push(match header.opcode {
                 OpCode::GetData => Self::GetData(Record::decode(input, "multiRead")?),
                 OpCode::GetChildren => Self::GetChildren(Record::decode(input, "multiRead")?),
@@ -238,7 +238,7 @@ impl ReadResult {
 
     pub(crate) fn decode_all(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
         let mut results = Vec::new();
-        while let Some(header) = Header::next(input)? {
+        while let Some(header) = MultiHeader::next(input)? {
             results.push(match header.opcode {
                 OpCode::GetData => Self::Data(Record::decode(input, "multiRead")?),
                 OpCode::GetChildren => Self::Children(input.vector("multiRead children")?),
@@ -254,11 +254,11 @@ const fn not_in_multi(opcode: OpCode) -> DecodeError {
     DecodeError::InvalidValue { what: "operation of a multi", value: opcode.code() }
 }
 
-struct Header {
+struct MultiHeader {
     opcode: OpCode,
 }
 
-impl Header {
+impl MultiHeader {
     fn next(input: &mut Decoder) -> Result<Option<Self>, DecodeError> {
         let opcode = input.i32("MultiHeader.type")?;
         let done = input.bool("MultiHeader.done")?;

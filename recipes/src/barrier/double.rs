@@ -8,9 +8,10 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
-use super::ready::{Place, Ready};
-use super::rules::{self, Entry, MEMBER, READY, Standing};
-use super::{Error, Round};
+use super::ready::{BarrierSite, Ready};
+use super::rules::{self, EntryStep, MEMBER, READY, ReadyMeaning};
+use super::{Error, RoundPlace};
+use crate::participant::{Participant, participants_at};
 
 /// The number of requests in flight while the ages of members are read.
 const FAN_OUT: usize = 64;
@@ -54,8 +55,8 @@ const FAN_OUT: usize = 64;
 /// # Guarantees
 /// * [`enter`](Self::enter) returns only after all members of a round were in the barrier at
 ///   the same time.
-/// * [`leave`](Round::leave) succeeds only after every member of the round has begun to leave, or
-///   has died.
+/// * [`leave`](RoundPlace::leave) succeeds only after every member of the round has begun to leave,
+///   or has died.
 /// * Rounds follow each other without a pause: a member that has left may enter immediately.
 ///   Otherwise Curator's members hang, or pass too early, because they distinguish rounds only by
 ///   the number of members.
@@ -136,7 +137,8 @@ impl DistributedDoubleBarrier {
         self.members
     }
 
-    /// Waits, without a time limit, until all members are in the barrier.
+    /// Waits, without a time limit, until all members are in the barrier. With a limit, put it in
+    /// [`tokio::time::timeout`]; [`participants`](Self::participants) then says who is there.
     ///
     /// # Errors
     /// After any error, our node goes away.
@@ -150,12 +152,12 @@ impl DistributedDoubleBarrier {
     /// # Cancel safety
     /// Dropping the future deletes our node in the background. If the round has already begun, the
     /// other members treat this one as dead.
-    pub async fn enter(&self) -> Result<Round, Error> {
+    pub async fn enter(&self) -> Result<RoundPlace, Error> {
         if self.members == 0 {
             return Err(Error::NoMembers { path: self.path.clone() });
         }
         let path = ZPath::for_operation("enter", self.path.as_str())?;
-        let place = Place { zk: self.zk.clone(), path };
+        let place = BarrierSite { zk: self.zk.clone(), path };
         let session = self.zk.session();
         // On the heap, for futures of callers that are small.
         let mut me = Box::pin(Entrant::arrive(self, place.clone())).await?; // 1
@@ -170,8 +172,8 @@ impl DistributedDoubleBarrier {
                 me.place.read_ready().await? // 3
             } else {
                 match rules::entry(&me.children, me.node.name(), self.members) {
-                    Entry::Begin(members) => Box::pin(me.begin(&members)).await?, // 2
-                    Entry::Wait => {
+                    EntryStep::Begin(members) => Box::pin(me.begin(&members)).await?, // 2
+                    EntryStep::Wait => {
                         if me.wait().await? == Waited::Disturbed && me.node.is_ours() {
                             me.look().await?;
                         }
@@ -179,7 +181,7 @@ impl DistributedDoubleBarrier {
                     }
                     // A third party has deleted our node. No round has begun with it, and none can
                     // any more: start again.
-                    Entry::Vanished if me.saw_no_round() => {
+                    EntryStep::Vanished if me.saw_no_round() => {
                         debug!(
                             path = me.node.path(),
                             "the node was deleted before the round; entering again"
@@ -187,8 +189,8 @@ impl DistributedDoubleBarrier {
                         me = Box::pin(Entrant::arrive(self, place.clone())).await?;
                         continue;
                     }
-                    Entry::Vanished => return Err(me.lost().await),
-                    Entry::Refused => return Err(self.refusal()),
+                    EntryStep::Vanished => return Err(me.lost().await),
+                    EntryStep::Refused => return Err(self.refusal()),
                 }
             };
             let Some(ready) = ready else {
@@ -196,17 +198,58 @@ impl DistributedDoubleBarrier {
                 continue;
             };
             match me.standing(&ready).await? {
-                Standing::Member if me.node.is_ours() => {
-                    return Ok(Round::new(me.place, me.node, ready, me.own));
+                ReadyMeaning::Member if me.node.is_ours() => {
+                    return Ok(RoundPlace::new(me.place, me.node, ready, me.own));
                 }
-                Standing::Member => return Err(me.lost().await),
-                Standing::Underway => return Err(self.refusal()),
-                Standing::Over | Standing::Unsaid => {
+                ReadyMeaning::Member => return Err(me.lost().await),
+                ReadyMeaning::Underway => return Err(self.refusal()),
+                ReadyMeaning::Over | ReadyMeaning::Unsaid => {
                     Box::pin(me.place.sweep(ready.began.czxid)).await?;
                     me.look().await?;
                 }
             }
         }
+    }
+
+    /// Returns the members in the barrier, according to the connected server, in the order in which
+    /// they have entered. Before a round, others are missing; in a round, these have not left it.
+    /// Their [labels](Self::label) tell who they are.
+    ///
+    /// Use it when [`enter`](Self::enter) or [`leave`](RoundPlace::leave) has taken too long. A
+    /// future that was dropped deletes its own node in the background, so this client may still be
+    /// among them for a moment. One listing, and one read a member.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as of every read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        let (place, children) = self.look("participants").await?;
+        let names = children.iter().filter(|name| *name != READY);
+        let paths = names.map(|name| place.child(name)).collect();
+        Ok(participants_at(&place.zk, paths).await?)
+    }
+
+    /// Returns the number of members that the next round waits for, according to the connected
+    /// server; 0 if a round has begun. A client whose [`enter`](Self::enter) was just dropped may
+    /// still count as present. One listing.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as of every read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn missing(&self) -> Result<usize, Error> {
+        let (_, children) = self.look("missing").await?;
+        Ok(if has_begun(&children) { 0 } else { self.members.saturating_sub(children.len()) })
+    }
+
+    async fn look(&self, operation: &'static str) -> Result<(BarrierSite, Vec<String>), Error> {
+        let path = ZPath::for_operation(operation, self.path.as_str())?;
+        let place = BarrierSite { zk: self.zk.clone(), path };
+        let children = place.children().await?;
+        Ok((place, children))
     }
 
     fn refusal(&self) -> Error {
@@ -216,7 +259,7 @@ impl DistributedDoubleBarrier {
 
 /// A member that is about to enter. Dropping it removes its node.
 struct Entrant {
-    place: Place,
+    place: BarrierSite,
     node: OwnedNode,
     children: Vec<String>,
     /// `true` if the node `ready` may be there.
@@ -245,7 +288,7 @@ enum Waited {
 impl Entrant {
     /// Creates the node, lists the members, and watches for the beginning of the round, in one
     /// round trip.
-    async fn arrive(barrier: &DistributedDoubleBarrier, place: Place) -> Result<Self, Error> {
+    async fn arrive(barrier: &DistributedDoubleBarrier, place: BarrierSite) -> Result<Self, Error> {
         let create = place
             .zk
             .create(place.child(MEMBER))
@@ -337,7 +380,7 @@ impl Entrant {
         let check =
             |transaction: Transaction, name: &&str| transaction.check(self.place.child(name), None);
         let transaction = others.fold(self.node.ownership().fenced(), check).with(ready);
-        // A new version of the barrier for every round: see `Place::sweep`.
+        // A new version of the barrier for every round: see `BarrierSite::sweep`.
         let barrier = SetDataOp::new(self.place.path.as_str(), "").uncompressed();
         let transaction = transaction.with(barrier);
         let (begun, ready) = join(transaction.into_future(), self.place.read_ready()).await;
@@ -357,16 +400,16 @@ impl Entrant {
     }
 
     /// Returns the meaning of the node `ready` for us.
-    async fn standing(&mut self, ready: &Ready) -> Result<Standing, Error> {
+    async fn standing(&mut self, ready: &Ready) -> Result<ReadyMeaning, Error> {
         let began = &ready.began;
         let own = self.node.stat().czxid;
         let standing = began.standing(self.node.name(), own, &[]);
-        if standing == Standing::Member {
+        if standing == ReadyMeaning::Member {
             return Ok(standing);
         }
         self.children = self.place.children().await?;
         let standing = began.standing(self.node.name(), own, &self.children);
-        if standing != Standing::Unsaid {
+        if standing != ReadyMeaning::Unsaid {
             return Ok(standing);
         }
         let mut others = self.children.clone();
@@ -376,10 +419,10 @@ impl Entrant {
         let ages = fan_out(FAN_OUT, reads).await;
         for age in ages {
             if age?.is_some_and(|stat| stat.czxid < began.czxid) {
-                return Ok(Standing::Underway);
+                return Ok(ReadyMeaning::Underway);
             }
         }
-        Ok(Standing::Unsaid)
+        Ok(ReadyMeaning::Unsaid)
     }
 }
 

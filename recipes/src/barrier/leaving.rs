@@ -7,7 +7,7 @@ use zk_curator::watch::Watch;
 use zk_curator::{ErrorCode, ErrorKind, EventType, FencingToken, OwnedNode, Ownership};
 
 use super::Error;
-use super::ready::{Place, Ready};
+use super::ready::{BarrierSite, Ready};
 use super::rules::{self, Began, Leaving, READY};
 
 /// A place in a round of a [`DistributedDoubleBarrier`](super::DistributedDoubleBarrier).
@@ -16,8 +16,8 @@ use super::rules::{self, Began, Leaving, READY};
 /// Dropping it leaves the round in the background, without waiting for the other members, which
 /// treat this one as dead.
 #[must_use = "dropping it gives the place in the round up, without waiting for the others"]
-pub struct Round {
-    place: Place,
+pub struct RoundPlace {
+    place: BarrierSite,
     node: OwnedNode,
     began: Began,
     /// Fires when the node `ready` is deleted.
@@ -27,8 +27,13 @@ pub struct Round {
     own: Option<Watch>,
 }
 
-impl Round {
-    pub(super) fn new(place: Place, node: OwnedNode, ready: Ready, own: Option<Watch>) -> Self {
+impl RoundPlace {
+    pub(super) fn new(
+        place: BarrierSite,
+        node: OwnedNode,
+        ready: Ready,
+        own: Option<Watch>,
+    ) -> Self {
         let Ready { began, end } = ready;
         Self { place, node, began, end, own }
     }
@@ -113,9 +118,9 @@ impl Round {
     }
 }
 
-impl fmt::Debug for Round {
+impl fmt::Debug for RoundPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Round")
+        f.debug_struct("RoundPlace")
             .field("node", &self.node)
             .field("token", &self.token())
             .finish_non_exhaustive()
@@ -124,7 +129,7 @@ impl fmt::Debug for Round {
 
 /// A member on its way out. Dropped, it is gone.
 struct Leaver {
-    place: Place,
+    place: BarrierSite,
     /// Nothing once it is deleted.
     node: Option<OwnedNode>,
     /// Fires when the node `ready` is deleted; nothing once it has.

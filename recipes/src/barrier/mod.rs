@@ -10,7 +10,7 @@ pub(crate) mod rules;
 mod single;
 
 pub use double::DistributedDoubleBarrier;
-pub use leaving::Round;
+pub use leaving::RoundPlace;
 pub use single::DistributedBarrier;
 
 /// Why a barrier could not be used.

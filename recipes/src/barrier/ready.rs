@@ -9,7 +9,7 @@ use crate::path::child;
 
 /// Where a barrier is.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct BarrierSite {
     pub(super) zk: CuratorFramework,
     pub(super) path: ZPath,
 }
@@ -21,7 +21,7 @@ pub(super) struct Ready {
     pub(super) end: Watch,
 }
 
-impl Place {
+impl BarrierSite {
     pub(super) fn child(&self, name: &str) -> String {
         child(&self.path, name)
     }

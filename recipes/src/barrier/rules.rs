@@ -14,7 +14,7 @@ const HEADING: &str = "members of the round:";
 
 /// The step of a newcomer that finds no round begun.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entry<'a> {
+pub(super) enum EntryStep<'a> {
     /// Wait until the round begins.
     Wait,
     /// Begin the round, with these members.
@@ -30,7 +30,7 @@ pub(super) enum Entry<'a> {
 /// Numbers grow, so a member that is among them stays among them. The last of them begins the
 /// round: the member that completes the number lists the others after its own create, and is the
 /// last. Java's members have no number, and are taken first; they begin rounds themselves.
-pub(super) fn entry<'a>(children: &'a [String], me: &str, size: usize) -> Entry<'a> {
+pub(super) fn entry<'a>(children: &'a [String], me: &str, size: usize) -> EntryStep<'a> {
     let numbered = |name: &'a String| {
         let number = SequenceSuffix::after(name, MEMBER).map(|number| i64::from(number.get()));
         (number, name.as_str())
@@ -38,18 +38,18 @@ pub(super) fn entry<'a>(children: &'a [String], me: &str, size: usize) -> Entry<
     let mut members: Vec<_> = children.iter().filter(|name| *name != READY).map(numbered).collect();
     members.sort_unstable();
     let Some(place) = members.iter().position(|(_, name)| *name == me) else {
-        return Entry::Vanished;
+        return EntryStep::Vanished;
     };
     if place >= size {
-        return Entry::Refused;
+        return EntryStep::Refused;
     }
     // If numbers repeat or turn negative, the last one may not know that it is the last: then every
     // member may begin the round.
     let numbers_tell = members.iter().all(|(number, _)| number.is_none_or(order::is_in_order));
     if members.len() < size || (numbers_tell && place + 1 < size) {
-        return Entry::Wait;
+        return EntryStep::Wait;
     }
-    Entry::Begin(members.into_iter().take(size).map(|(_, name)| name).collect())
+    EntryStep::Begin(members.into_iter().take(size).map(|(_, name)| name).collect())
 }
 
 /// The data of the node `ready`, which say who belongs to the round.
@@ -68,7 +68,7 @@ pub(crate) fn decode(data: &[u8]) -> Option<Vec<String>> {
 
 /// The meaning of a node `ready` for a member whose node exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ReadyMeaning {
     /// It belongs to the round.
     Member,
     /// The round has begun without it, and is not over.
@@ -91,14 +91,16 @@ pub(crate) struct Began {
 
 impl Began {
     /// Returns its meaning for the node `me`, which `czxid` created, if these are the children now.
-    pub(crate) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> Standing {
+    pub(crate) fn standing(&self, me: &str, czxid: i64, children: &[String]) -> ReadyMeaning {
         match &self.members {
-            Some(members) if has(members, me) => Standing::Member,
-            Some(members) if children.iter().any(|name| has(members, name)) => Standing::Underway,
-            Some(_) => Standing::Over,
+            Some(members) if has(members, me) => ReadyMeaning::Member,
+            Some(members) if children.iter().any(|name| has(members, name)) => {
+                ReadyMeaning::Underway
+            }
+            Some(_) => ReadyMeaning::Over,
             // Curator counts every member that is present.
-            None if czxid < self.czxid => Standing::Member,
-            None => Standing::Unsaid,
+            None if czxid < self.czxid => ReadyMeaning::Member,
+            None => ReadyMeaning::Unsaid,
         }
     }
 }
@@ -172,12 +174,12 @@ mod tests {
     fn the_first_are_in_and_the_last_of_them_begins() {
         let [a, b, c, d] = [name('z', 1), name('y', 2), name('x', 3), name('w', 4)];
         let two = vec![b.clone(), a.clone()];
-        assert_eq!(entry(&two, &a, 3), Entry::Wait);
+        assert_eq!(entry(&two, &a, 3), EntryStep::Wait);
         let four = vec![d.clone(), b.clone(), READY.to_owned(), c.clone(), a.clone()];
-        assert_eq!(entry(&four, &b, 3), Entry::Wait);
-        assert_eq!(entry(&four, &c, 3), Entry::Begin(vec![&a, &b, &c]));
-        assert_eq!(entry(&four, &d, 3), Entry::Refused);
-        assert_eq!(entry(&two, &c, 3), Entry::Vanished);
+        assert_eq!(entry(&four, &b, 3), EntryStep::Wait);
+        assert_eq!(entry(&four, &c, 3), EntryStep::Begin(vec![&a, &b, &c]));
+        assert_eq!(entry(&four, &d, 3), EntryStep::Refused);
+        assert_eq!(entry(&two, &c, 3), EntryStep::Vanished);
     }
 
     #[test]
@@ -185,8 +187,8 @@ mod tests {
         let java = "5f9f2f6e-3f0e-4d39-9f0b-000000000000".to_owned();
         let [a, b] = [name('a', 1), name('b', 2)];
         let all = vec![b.clone(), java.clone(), a.clone()];
-        assert_eq!(entry(&all, &b, 3), Entry::Begin(vec![&java, &a, &b]));
-        assert_eq!(entry(&all, &b, 2), Entry::Refused);
+        assert_eq!(entry(&all, &b, 3), EntryStep::Begin(vec![&java, &a, &b]));
+        assert_eq!(entry(&all, &b, 2), EntryStep::Refused);
     }
 
     /// Then the last member may have the lowest number.
@@ -194,8 +196,8 @@ mod tests {
     fn where_numbers_do_not_tell_everybody_begins() {
         let [a, b] = [name('a', i32::MAX), name('b', i32::MIN)];
         let all = vec![a.clone(), b.clone()];
-        assert_eq!(entry(&all, &a, 2), Entry::Begin(vec![&b, &a]));
-        assert_eq!(entry(&all, &b, 2), Entry::Begin(vec![&b, &a]));
+        assert_eq!(entry(&all, &a, 2), EntryStep::Begin(vec![&b, &a]));
+        assert_eq!(entry(&all, &b, 2), EntryStep::Begin(vec![&b, &a]));
     }
 
     #[test]
@@ -210,12 +212,12 @@ mod tests {
     fn a_round_is_for_its_members_until_the_last_of_them_has_gone() {
         let began = Began { czxid: 10, members: Some(names(&["a", "b"])) };
         let standing = |me, children: &[&str]| began.standing(me, 20, &names(children));
-        assert_eq!(standing("a", &[]), Standing::Member);
-        assert_eq!(standing("c", &["a", "c", READY]), Standing::Underway);
-        assert_eq!(standing("c", &["c", READY]), Standing::Over);
+        assert_eq!(standing("a", &[]), ReadyMeaning::Member);
+        assert_eq!(standing("c", &["a", "c", READY]), ReadyMeaning::Underway);
+        assert_eq!(standing("c", &["c", READY]), ReadyMeaning::Over);
         let curators = Began { czxid: 10, members: None };
-        assert_eq!(curators.standing("a", 9, &[]), Standing::Member);
-        assert_eq!(curators.standing("a", 11, &[]), Standing::Unsaid);
+        assert_eq!(curators.standing("a", 9, &[]), ReadyMeaning::Member);
+        assert_eq!(curators.standing("a", 11, &[]), ReadyMeaning::Unsaid);
     }
 
     #[test]
@@ -269,6 +271,7 @@ mod tests {
 
     impl Model {
         /// Performs one step of a member. Returns the phase that it has passed, if any.
+        #[expect(clippy::too_many_lines, reason = "a list")]
         fn step(&mut self, member: &mut Member, size: usize) -> Option<Passed> {
             self.zxid += 1;
             let Self { children, ready, zxid, sequence } = self;
@@ -284,16 +287,16 @@ mod tests {
                 }
                 Member::Entering { me, czxid, listed } => match ready {
                     Some(began) => match began.standing(&me, czxid, children) {
-                        Standing::Member => {
+                        ReadyMeaning::Member => {
                             *member = Member::Inside { me };
                             Some(Passed::Entered(began.members.clone().unwrap()))
                         }
-                        Standing::Over => {
+                        ReadyMeaning::Over => {
                             *ready = None;
                             *member = Member::Entering { me, czxid, listed: children.clone() };
                             None
                         }
-                        Standing::Underway | Standing::Unsaid => {
+                        ReadyMeaning::Underway | ReadyMeaning::Unsaid => {
                             children.retain(|name| *name != me);
                             *member = Member::Outside;
                             Some(Passed::Refused)
@@ -301,7 +304,7 @@ mod tests {
                     },
                     None => {
                         match entry(&listed, &me, size) {
-                            Entry::Begin(members)
+                            EntryStep::Begin(members)
                                 if members.iter().all(|name| here(children, name)) =>
                             {
                                 *ready = Some(Began {
@@ -309,16 +312,16 @@ mod tests {
                                     members: decode(&encode(&members)),
                                 });
                             }
-                            Entry::Begin(_) => {
+                            EntryStep::Begin(_) => {
                                 *member = Member::Entering { me, czxid, listed: children.clone() };
                             }
-                            Entry::Wait => {}
-                            Entry::Refused => {
+                            EntryStep::Wait => {}
+                            EntryStep::Refused => {
                                 children.retain(|name| *name != me);
                                 *member = Member::Outside;
                                 return Some(Passed::Refused);
                             }
-                            Entry::Vanished => panic!("{me} is not among {listed:?}"),
+                            EntryStep::Vanished => panic!("{me} is not among {listed:?}"),
                         }
                         None
                     }
@@ -363,7 +366,7 @@ mod tests {
 
     impl Began {
         fn over(&self, children: &[String]) -> bool {
-            self.standing("", self.czxid + 1, children) == Standing::Over
+            self.standing("", self.czxid + 1, children) == ReadyMeaning::Over
         }
     }
 

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use zk_curator::internal::{Seen, resolve};
+use zk_curator::internal::{ResolvedOutcome, resolve};
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind, EventType};
 
@@ -15,7 +15,8 @@ use super::Error;
 ///
 /// # Protocol
 /// The barrier of
-/// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_eventHandles):
+/// [ZooKeeper's
+/// recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_eventHandles):
 /// 1. Read the node, with a watch, after a `sync` in the same round trip. If there is none,
 ///    continue.
 /// 2. When the watch fires because the node was deleted, continue.
@@ -110,9 +111,9 @@ impl DistributedBarrier {
         let before = self.zk.exists(path.as_str()).linearizable().await?.map(|stat| stat.czxid);
         let look = async || {
             Ok(match self.zk.exists(path.as_str()).linearizable().await? {
-                Some(stat) if Some(stat.czxid) == before => Seen::NotApplied,
+                Some(stat) if Some(stat.czxid) == before => ResolvedOutcome::NotApplied,
                 // Another barrier than before, or none.
-                _ => Seen::Applied,
+                _ => ResolvedOutcome::Applied,
             })
         };
         match resolve(|| self.zk.delete(path.as_str()), look).await {
@@ -130,6 +131,24 @@ impl DistributedBarrier {
     /// Nothing is changed.
     pub async fn is_set(&self) -> Result<bool, Error> {
         Ok(self.zk.exists(&self.path).await?.is_some())
+    }
+
+    /// Returns the [label](Self::label) of the client that has set the barrier, or `None` if it is
+    /// not set, according to the connected server, which may lag. Java's Curator writes its
+    /// address.
+    ///
+    /// # Errors
+    /// [`Error::Framework`] as of every read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn set_by(&self) -> Result<Option<Bytes>, Error> {
+        let path = ZPath::for_operation("set_by", self.path.as_str())?;
+        match self.zk.get_data(path.as_str()).await {
+            Ok(label) => Ok(Some(label)),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until the barrier is not set, or was removed since it was found.

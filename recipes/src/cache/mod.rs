@@ -6,7 +6,7 @@
 //! | `PathChildrenCache`, kazoo's `ChildrenWatch` with data | [`CuratorCache::children`] |
 //! | `NodeCache`, `CuratorCache` with `SINGLE_NODE_CACHE` | [`CuratorCache::node`] |
 //! | kazoo's `DataWatch`, `ChildrenWatch` | [`watch_data`], [`watch_children`]: one node, without a task |
-//! | `CuratorCacheListener` | [`events`](CuratorCache::events), [`changes`](CuratorCache::changes) |
+//! | `CuratorCacheListener` | [`events`](CuratorCache::events), [`events_from_now`](CuratorCache::events_from_now) |
 //! | `TreeCacheSelector` | [`filter`](CacheBuilder::filter), [`max_depth`](CacheBuilder::max_depth) |
 //! | `CachedModeledFramework` | [`typed`](CuratorCache::typed), [`TypedCache::of`], [`get_through`](CuratorCache::get_through) |
 //!
@@ -85,7 +85,7 @@
 //!
 //! zk.create("/flags/dark-mode").creating_parents().data("on").await?;
 //! let flags = CuratorCache::tree(&zk, "/flags").start();
-//! let mut changes = flags.changes();
+//! let mut changes = flags.events_from_now();
 //! flags.loaded().await?;
 //!
 //! let Lookup::Present(node) = flags.get("/flags/dark-mode") else { panic!("it is loaded") };
@@ -116,5 +116,5 @@ pub use handle::{
     TypedCache, TypedCacheBuilder, TypedEvents, TypedNode,
 };
 pub use state::{CachedNode, Freshness, Lookup, Snapshot, StaleCause};
-pub use task::ServerDiff;
+pub use task::ServerDiffMode;
 pub use told::{CacheEvent, Delivered};

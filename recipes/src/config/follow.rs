@@ -4,9 +4,10 @@ use std::time::Duration;
 use futures_util::Stream;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
-use zk_curator::watch::{Watch, until_error};
+use zk_curator::internal::until_error;
+use zk_curator::watch::Watch;
 
-use super::read::View;
+use super::read::ConfigView;
 use super::{ConfigStore, Error, Snapshot};
 
 /// Follows a [`ConfigStore`], or a part of it: see [`ConfigStore::follow`]. It costs no task:
@@ -19,7 +20,7 @@ pub struct ConfigWatch {
     store: ConfigStore,
     /// Only the values below this key.
     below: Option<String>,
-    seen: View,
+    seen: ConfigView,
     /// Fires when that is no longer true.
     watch: Option<Watch>,
     told: Option<Snapshot>,
@@ -46,7 +47,7 @@ impl ConfigStore {
 
 impl ConfigWatch {
     fn new(store: ConfigStore, below: Option<String>) -> Self {
-        Self { store, below, seen: View::default(), watch: None, told: None, failed: None }
+        Self { store, below, seen: ConfigView::default(), watch: None, told: None, failed: None }
     }
 
     /// Waits for the next state, without a time limit and across sessions. The first call returns

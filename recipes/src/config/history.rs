@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
-use super::record::Record;
+use super::record::ConfigRecord;
 use super::{ConfigStore, Error, Revision};
 use crate::race::RACE_ROUNDS;
 
@@ -34,10 +34,10 @@ pub struct ChangedValue {
 }
 
 /// A record that is kept.
-struct Kept {
+struct KeptRecord {
     /// Of the store, since the update.
     version: i32,
-    record: Record,
+    record: ConfigRecord,
     stat: Stat,
 }
 
@@ -52,8 +52,8 @@ impl ConfigStore {
     pub async fn history(&self) -> Result<Vec<Change>, Error> {
         self.check_path("history")?;
         let records = self.in_one_session(|zk| async move { self.records(&zk).await }).await?;
-        let changes = records.into_values().map(|Kept { record, stat, .. }| {
-            let value = |(key, diff): (String, super::record::Diff)| {
+        let changes = records.into_values().map(|KeptRecord { record, stat, .. }| {
+            let value = |(key, diff): (String, super::record::RecordDiff)| {
                 (key, ChangedValue { before: diff.before, after: diff.after })
             };
             let keys = record.keys.into_iter().map(value).collect();
@@ -120,7 +120,7 @@ impl ConfigStore {
     }
 
     /// The records that are kept, by their revisions.
-    async fn records(&self, zk: &CuratorFramework) -> Result<BTreeMap<i64, Kept>, Error> {
+    async fn records(&self, zk: &CuratorFramework) -> Result<BTreeMap<i64, KeptRecord>, Error> {
         let names = match zk.children(self.history.as_str()).synced().await {
             Ok(names) => names,
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeMap::new()),
@@ -136,7 +136,7 @@ impl ConfigStore {
             match read {
                 Ok((data, stat)) => {
                     let record = self.record(&data)?;
-                    records.insert(stat.czxid, Kept { version, record, stat });
+                    records.insert(stat.czxid, KeptRecord { version, record, stat });
                 }
                 // No longer kept.
                 Err(error) if error.kind() == ErrorKind::NoNode => {}

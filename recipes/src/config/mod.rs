@@ -111,7 +111,7 @@ pub use follow::ConfigWatch;
 pub use history::{Change, ChangedValue};
 pub use receive::ConfigValue;
 pub use revision::Revision;
-pub use snapshot::{Entry, Snapshot};
+pub use snapshot::{ConfigEntry, Snapshot};
 pub use store::ConfigStore;
 pub(crate) use store::MAGIC;
 pub use update::Update;

@@ -8,9 +8,9 @@ use zk_curator::op::fan_out;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
-use super::record::Record;
+use super::record::ConfigRecord;
 use super::store::MAGIC;
-use super::{ConfigStore, Entry, Error, Revision, Snapshot};
+use super::{ConfigEntry, ConfigStore, Error, Revision, Snapshot};
 use crate::race::RACE_ROUNDS;
 
 /// The number of nodes that are read at a time.
@@ -41,9 +41,9 @@ impl Root {
 
 /// The values at one revision. `None`: there is no store.
 #[derive(Debug, Clone, Default)]
-pub(super) struct View {
+pub(super) struct ConfigView {
     pub(super) root: Option<Root>,
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) entries: BTreeMap<String, ConfigEntry>,
 }
 
 impl ConfigStore {
@@ -63,7 +63,7 @@ impl ConfigStore {
         Ok(self.snapshot_of(view))
     }
 
-    pub(super) fn snapshot_of(&self, view: View) -> Snapshot {
+    pub(super) fn snapshot_of(&self, view: ConfigView) -> Snapshot {
         let revision = view.root.map_or(Revision::NONE, |root| root.revision);
         Snapshot { path: self.values.clone(), revision, entries: view.entries }
     }
@@ -91,20 +91,23 @@ impl ConfigStore {
     }
 
     /// The values as the leader knows them.
-    pub(super) async fn present(&self) -> Result<View, Error> {
+    pub(super) async fn present(&self) -> Result<ConfigView, Error> {
         self.in_one_session(|zk| async move {
             let read = || async {
                 let read = zk.get_data(&*self.root).synced().with_stat().await;
                 Ok((self.root(read), ()))
             };
-            self.look(&zk, View::default(), read).await?.0
+            self.look(&zk, ConfigView::default(), read).await?.0
         })
         .await
     }
 
     /// The values that follow upon these, as far as the server knows, or why there are none; and a
     /// watch for when that is no longer true.
-    pub(super) async fn next(&self, last: &View) -> Result<(Result<View, Error>, Watch), Error> {
+    pub(super) async fn next(
+        &self,
+        last: &ConfigView,
+    ) -> Result<(Result<ConfigView, Error>, Watch), Error> {
         self.in_one_session(|zk| async move {
             let read = || async {
                 let path = &*self.root;
@@ -134,9 +137,9 @@ impl ConfigStore {
     async fn look<W, F>(
         &self,
         zk: &CuratorFramework,
-        last: View,
+        last: ConfigView,
         read_root: impl Fn() -> F,
-    ) -> Result<(Result<View, Error>, W), Error>
+    ) -> Result<(Result<ConfigView, Error>, W), Error>
     where
         F: Future<Output = Result<(Result<Option<Root>, Error>, W), Error>>,
     {
@@ -146,7 +149,7 @@ impl ConfigStore {
             let (root, watch) = read_root().await?;
             let root = match root {
                 Ok(Some(root)) => root,
-                Ok(None) => return Ok((Ok(View::default()), watch)),
+                Ok(None) => return Ok((Ok(ConfigView::default()), watch)),
                 Err(Error::Framework(error)) => return Err(error.into()),
                 Err(error) => return Ok((Err(error), watch)),
             };
@@ -165,8 +168,8 @@ impl ConfigStore {
             // 3. Or read everything. If a value is newer than the root, begin
             //    again with that.
             match self.load(zk, root).await? {
-                Loaded::At(view) => return Ok((Ok(view), watch)),
-                Loaded::Around(view) => known = view,
+                LoadedConfig::At(view) => return Ok((Ok(view), watch)),
+                LoadedConfig::Around(view) => known = view,
             }
         }
         Err(Error::Busy { path: self.path().to_owned() })
@@ -193,9 +196,9 @@ impl ConfigStore {
     async fn replay(
         &self,
         zk: &CuratorFramework,
-        known: &View,
+        known: &ConfigView,
         root: Root,
-    ) -> Result<Option<View>, Error> {
+    ) -> Result<Option<ConfigView>, Error> {
         let Some(from) = known.root.filter(|known| known.is_of_the_same_store(&root)) else {
             return Ok(None);
         };
@@ -218,7 +221,7 @@ impl ConfigStore {
             for (key, diff) in record.keys {
                 match diff.after {
                     Some(data) => {
-                        entries.insert(key, Entry { data, revision: Revision(stat.czxid) })
+                        entries.insert(key, ConfigEntry { data, revision: Revision(stat.czxid) })
                     }
                     None => entries.remove(&key),
                 };
@@ -229,16 +232,18 @@ impl ConfigStore {
             // root.
             return Err(Error::Foreign { path: self.value_path(key) });
         }
-        Ok(Some(View { root: Some(root), entries }))
+        Ok(Some(ConfigView { root: Some(root), entries }))
     }
 
     /// Reads all values.
-    async fn load(&self, zk: &CuratorFramework, root: Root) -> Result<Loaded, Error> {
-        let mut view = View { root: Some(root), entries: BTreeMap::new() };
+    async fn load(&self, zk: &CuratorFramework, root: Root) -> Result<LoadedConfig, Error> {
+        let mut view = ConfigView { root: Some(root), entries: BTreeMap::new() };
         let (keys, stat) = match zk.children(self.values.as_str()).with_stat().await {
             Ok(listed) => listed,
             // The store has been deleted in between.
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Loaded::Around(view)),
+            Err(error) if error.kind() == ErrorKind::NoNode => {
+                return Ok(LoadedConfig::Around(view));
+            }
             Err(error) => return Err(error.into()),
         };
         let mut is_of_root = stat.pzxid <= root.revision.0;
@@ -249,17 +254,17 @@ impl ConfigStore {
                 Ok((data, stat)) => {
                     is_of_root &= stat.mzxid <= root.revision.0;
                     view.entries
-                        .insert(key.clone(), Entry { data, revision: Revision(stat.mzxid) });
+                        .insert(key.clone(), ConfigEntry { data, revision: Revision(stat.mzxid) });
                 }
                 Err(error) if error.kind() == ErrorKind::NoNode => is_of_root = false,
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(if is_of_root { Loaded::At(view) } else { Loaded::Around(view) })
+        Ok(if is_of_root { LoadedConfig::At(view) } else { LoadedConfig::Around(view) })
     }
 
-    pub(super) fn record(&self, data: &Bytes) -> Result<Record, Error> {
-        Record::parse(data).ok_or_else(|| Error::NotAStore { path: self.path().to_owned() })
+    pub(super) fn record(&self, data: &Bytes) -> Result<ConfigRecord, Error> {
+        ConfigRecord::parse(data).ok_or_else(|| Error::NotAStore { path: self.path().to_owned() })
     }
 }
 
@@ -274,9 +279,9 @@ impl Root {
 }
 
 /// All values, as they were read one after the other.
-enum Loaded {
+enum LoadedConfig {
     /// At the revision of the root.
-    At(View),
+    At(ConfigView),
     /// Some at that, some at later ones.
-    Around(View),
+    Around(ConfigView),
 }

@@ -23,13 +23,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// clone; every clone sees all changes.
 #[must_use = "nobody reads the configuration"]
 pub struct ConfigValue<T> {
-    shared: Arc<Signal<Present<T>>>,
+    shared: Arc<Signal<PresentConfig<T>>>,
     /// The number of the last returned change.
     told: u64,
     _stop: Arc<DropGuard>,
 }
 
-struct Present<T> {
+struct PresentConfig<T> {
     value: Arc<T>,
     changes: u64,
     has_ended: bool,
@@ -111,11 +111,11 @@ impl ConfigWatch {
         T::Error: Into<Box<dyn StdError + Send + Sync>>,
     {
         let first = decode(self.next().await?)?;
-        let present = Present { value: Arc::new(first), changes: 0, has_ended: false };
+        let present = PresentConfig { value: Arc::new(first), changes: 0, has_ended: false };
         let shared = Arc::new(Signal::new(present));
         let stop = CancellationToken::new();
         let zk = self.framework().clone();
-        let task = keep_up(zk.clone(), self, Told(Arc::clone(&shared)), stop.clone());
+        let task = keep_up(zk.clone(), self, ValueSender(Arc::clone(&shared)), stop.clone());
         zk.spawn(task);
         Ok(ConfigValue { shared, told: 0, _stop: Arc::new(stop.drop_guard()) })
     }
@@ -171,9 +171,9 @@ impl<T: fmt::Debug> fmt::Debug for ConfigValue<T> {
 }
 
 /// The sender of values, which is dropped with the task.
-struct Told<T>(Arc<Signal<Present<T>>>);
+struct ValueSender<T>(Arc<Signal<PresentConfig<T>>>);
 
-impl<T> Drop for Told<T> {
+impl<T> Drop for ValueSender<T> {
     fn drop(&mut self) {
         self.0.modify(|present| present.has_ended = true);
     }
@@ -184,7 +184,7 @@ impl<T> Drop for Told<T> {
 async fn keep_up<T>(
     zk: CuratorFramework,
     mut watch: ConfigWatch,
-    to: Told<T>,
+    to: ValueSender<T>,
     stop: CancellationToken,
 ) where
     T: TryFrom<Snapshot>,

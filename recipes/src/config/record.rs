@@ -8,20 +8,20 @@ const MAGIC: &str = "change 1";
 
 /// The data of a key before and after; `None` where it had none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Diff {
+pub(super) struct RecordDiff {
     pub(super) before: Option<Bytes>,
     pub(super) after: Option<Bytes>,
 }
 
 /// One applied update.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct ConfigRecord {
     /// The id of the update: unique.
     pub(super) id: String,
-    pub(super) keys: BTreeMap<String, Diff>,
+    pub(super) keys: BTreeMap<String, RecordDiff>,
 }
 
-impl Record {
+impl ConfigRecord {
     /// The data of the node:
     /// ```text
     /// change 1
@@ -59,7 +59,8 @@ impl Record {
             let head = line(&mut rest)?;
             let mut parts = head.splitn(3, ' ');
             let (before, after, key) = (parts.next()?, parts.next()?, parts.next()?);
-            let diff = Diff { before: value(&mut rest, before)?, after: value(&mut rest, after)? };
+            let diff =
+                RecordDiff { before: value(&mut rest, before)?, after: value(&mut rest, after)? };
             if !line(&mut rest)?.is_empty() || keys.insert(key.to_owned(), diff).is_some() {
                 return None;
             }
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_data_are_text_that_people_can_read() {
-        let diff = |before: Option<&'static str>, after: Option<&'static str>| Diff {
+        let diff = |before: Option<&'static str>, after: Option<&'static str>| RecordDiff {
             before: before.map(Bytes::from),
             after: after.map(Bytes::from),
         };
@@ -100,10 +101,10 @@ mod tests {
             ("gone".to_owned(), diff(Some(""), None)),
             ("new".to_owned(), diff(None, Some("a\nb"))),
         ];
-        let record = Record { id: "me".into(), keys: keys.into() };
+        let record = ConfigRecord { id: "me".into(), keys: keys.into() };
         let data = record.encode();
         assert_eq!(data, "change 1\nid me\n2 4 db.port\n805432\n0 - gone\n\n- 3 new\na\nb\n");
-        assert_eq!(Record::parse(&data), Some(record));
+        assert_eq!(ConfigRecord::parse(&data), Some(record));
     }
 
     proptest! {
@@ -116,16 +117,16 @@ mod tests {
             ),
         ) {
             let diff = |(before, after): (Option<Vec<u8>>, Option<Vec<u8>>)| {
-                Diff { before: before.map(Bytes::from), after: after.map(Bytes::from) }
+                RecordDiff { before: before.map(Bytes::from), after: after.map(Bytes::from) }
             };
             let keys = keys.into_iter().map(|(key, values)| (key, diff(values))).collect();
-            let record = Record { id: "guid".into(), keys };
+            let record = ConfigRecord { id: "guid".into(), keys };
             let data = record.encode();
-            prop_assert_eq!(Record::parse(&data), Some(record));
+            prop_assert_eq!(ConfigRecord::parse(&data), Some(record));
             // Nothing less is accepted, unless it ends with a whole key.
             for length in 0..data.len() {
                 let shorter = data.slice(..length);
-                if let Some(part) = Record::parse(&shorter) {
+                if let Some(part) = ConfigRecord::parse(&shorter) {
                     prop_assert_eq!(part.encode(), shorter);
                 }
             }
@@ -136,7 +137,7 @@ mod tests {
             if valid {
                 data.splice(..0, *b"change 1\nid x\n9 - ");
             }
-            drop(Record::parse(&Bytes::from(data)));
+            drop(ConfigRecord::parse(&Bytes::from(data)));
         }
     }
 }

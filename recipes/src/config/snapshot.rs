@@ -8,7 +8,7 @@ use zk_curator::value::FromData;
 /// A value, and since when it is the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct ConfigEntry {
     /// The stored bytes.
     pub data: Bytes,
     /// When it was set: for [`Update::if_revision`](super::Update::if_revision).
@@ -21,7 +21,7 @@ pub struct Snapshot {
     /// The path of the values, for errors.
     pub(super) path: String,
     pub(super) revision: Revision,
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) entries: BTreeMap<String, ConfigEntry>,
 }
 
 impl Snapshot {
@@ -45,13 +45,13 @@ impl Snapshot {
 
     /// The stored value of a key, and its revision.
     #[must_use]
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&ConfigEntry> {
         self.entries.get(key)
     }
 
     /// All values, by their keys in the order of these.
     #[must_use]
-    pub const fn entries(&self) -> &BTreeMap<String, Entry> {
+    pub const fn entries(&self) -> &BTreeMap<String, ConfigEntry> {
         &self.entries
     }
 

@@ -8,7 +8,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::read::Root;
-use super::record::{Diff, Record};
+use super::record::{ConfigRecord, RecordDiff};
 use super::store::MAGIC;
 use super::{ConfigStore, Error, Revision};
 use crate::race::{RACE_ROUNDS, is_race};
@@ -110,7 +110,7 @@ impl Update {
             return Err(Error::NoChanges { path: store.path().to_owned() });
         }
         let attempt =
-            Attempt { store: &store, id: store.zk.new_guid(), changes, conditions, whole };
+            UpdateAttempt { store: &store, id: store.zk.new_guid(), changes, conditions, whole };
         let mut unknown = None;
         let result = attempt.run(&mut unknown).await;
         match (result, unknown) {
@@ -124,7 +124,7 @@ impl Update {
 }
 
 /// An update on its way.
-struct Attempt<'a> {
+struct UpdateAttempt<'a> {
     store: &'a ConfigStore,
     /// In the record that is written along with the changes: a reader that finds it there knows
     /// that they were made.
@@ -141,7 +141,7 @@ struct Unknown {
 }
 
 /// The state that an update finds.
-enum Found {
+enum FoundState {
     Nothing,
     /// It was made already.
     Made(Revision),
@@ -159,7 +159,7 @@ struct BaseVersions {
     records: Vec<i32>,
 }
 
-impl Attempt<'_> {
+impl UpdateAttempt<'_> {
     async fn run(&self, unknown: &mut Option<Unknown>) -> Result<Revision, Error> {
         let store = self.store;
         for _ in 0..RACE_ROUNDS {
@@ -168,15 +168,15 @@ impl Attempt<'_> {
             let found =
                 store.in_one_session(|zk| async move { self.find(&zk, sent).await }).await?;
             let basis = match found {
-                Found::Made(revision) => return Ok(revision),
-                Found::Forgotten => break,
-                Found::Nothing if sent.is_some() => break,
-                Found::Nothing => {
+                FoundState::Made(revision) => return Ok(revision),
+                FoundState::Forgotten => break,
+                FoundState::Nothing if sent.is_some() => break,
+                FoundState::Nothing => {
                     self.check_conditions(None, &BTreeMap::new())?;
                     store.create().await?;
                     continue;
                 }
-                Found::Store(basis) => basis,
+                FoundState::Store(basis) => basis,
             };
             // A write based on an earlier state is refused forever. At the same one, it may still
             // be on its way.
@@ -200,21 +200,23 @@ impl Attempt<'_> {
         Err(Error::Busy { path: store.path().to_owned() })
     }
 
-    async fn find(&self, zk: &CuratorFramework, sent: Option<Root>) -> Result<Found, Error> {
+    async fn find(&self, zk: &CuratorFramework, sent: Option<Root>) -> Result<FoundState, Error> {
         let store = self.store;
         let read = zk.get_data(&*store.root).synced().with_stat().await;
-        let Some(root) = store.root(read)? else { return Ok(Found::Nothing) };
+        let Some(root) = store.root(read)? else { return Ok(FoundState::Nothing) };
         if let Some(sent) = sent.filter(|sent| *sent != root) {
             if sent.czxid != root.czxid {
-                return Ok(Found::Forgotten);
+                return Ok(FoundState::Forgotten);
             }
             let version = sent.version.wrapping_add(1);
             match zk.get_data(store.record_path(version)).with_stat().await {
                 Ok((data, stat)) if store.record(&data)?.id == self.id => {
-                    return Ok(Found::Made(Revision(stat.czxid)));
+                    return Ok(FoundState::Made(Revision(stat.czxid)));
                 }
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Found::Forgotten),
+                Err(error) if error.kind() == ErrorKind::NoNode => {
+                    return Ok(FoundState::Forgotten);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -239,7 +241,7 @@ impl Attempt<'_> {
             };
             present.insert(key, value);
         }
-        Ok(Found::Store(BaseVersions { root, present, records }))
+        Ok(FoundState::Store(BaseVersions { root, present, records }))
     }
 
     fn check_conditions(
@@ -286,9 +288,9 @@ impl Attempt<'_> {
                 (None, None) => continue,
             };
             let before = before.map(|(data, _)| data.clone());
-            keys.insert(key.clone(), Diff { before, after: after.clone() });
+            keys.insert(key.clone(), RecordDiff { before, after: after.clone() });
         }
-        let record = Record { id: self.id.clone(), keys };
+        let record = ConfigRecord { id: self.id.clone(), keys };
         let next = version.wrapping_add(1);
         transaction =
             transaction.with(CreateOp::new(store.record_path(next)).data(record.encode()));

@@ -8,10 +8,10 @@ use tracing::debug;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind, OwnedNode};
 
-pub(crate) use self::requests::Kept;
-use self::requests::{Watches, create};
+pub(crate) use self::requests::KeptWatch;
+use self::requests::{ContenderWatches, create};
 use crate::advice;
-use crate::order::{self, Order, Rule, Verdict};
+use crate::order::{self, ContenderOrder, OrderRule, TurnStep};
 use crate::participant::by_creation;
 
 /// A node in a queue of nodes. Dropped, it leaves the queue, whatever its future was doing.
@@ -27,16 +27,16 @@ use crate::participant::by_creation;
 pub(crate) struct Contender<'a> {
     zk: &'a CuratorFramework,
     parent: &'a ZPath,
-    rule: &'a Rule,
+    rule: &'a OrderRule,
     data: &'a Bytes,
     node: OwnedNode,
-    listing: Listing,
-    watches: Watches,
+    listing: ContenderListing,
+    watches: ContenderWatches,
     has_waited: bool,
 }
 
 /// The names of the children.
-enum Listing {
+enum ContenderListing {
     Fresh(Vec<String>),
     /// To be listed again. A contender that waits keeps no names: the list is long where many wait.
     Stale,
@@ -60,12 +60,12 @@ impl<'a> Contender<'a> {
     pub(crate) async fn enter(
         zk: &'a CuratorFramework,
         parent: &'a ZPath,
-        rule: &'a Rule,
+        rule: &'a OrderRule,
         data: &'a Bytes,
     ) -> Result<Self, Error> {
         let (node, siblings) = create(zk, parent, rule, data).await?; // 1 and 2
         advice::of_kazoo(zk, parent, rule, &siblings);
-        let listing = Listing::Fresh(siblings);
+        let listing = ContenderListing::Fresh(siblings);
         Ok(Self {
             zk,
             parent,
@@ -73,7 +73,7 @@ impl<'a> Contender<'a> {
             data,
             node,
             listing,
-            watches: Watches::default(),
+            watches: ContenderWatches::default(),
             has_waited: false,
         })
     }
@@ -88,16 +88,16 @@ impl<'a> Contender<'a> {
     /// list the queue: the caller may [do so](Self::refresh) together with other requests.
     pub(crate) async fn step(&mut self) -> Result<bool, Error> {
         loop {
-            if matches!(self.listing, Listing::Stale) {
+            if matches!(self.listing, ContenderListing::Stale) {
                 self.refresh().await?; // 2
             }
             let (on, ahead, next) = match self.verdict().await? {
-                Verdict::Granted if self.is_ours() => return Ok(true), // 3
-                Verdict::Granted | Verdict::Vanished => {
+                TurnStep::Granted if self.is_ours() => return Ok(true), // 3
+                TurnStep::Granted | TurnStep::Vanished => {
                     self.reenter().await?; // 1 and 2
                     continue;
                 }
-                Verdict::Wait { on, ahead, next } => {
+                TurnStep::Wait { on, ahead, next } => {
                     (on.to_owned(), ahead.map(str::to_owned), next)
                 }
             };
@@ -110,7 +110,7 @@ impl<'a> Contender<'a> {
                     self.siblings(),
                 );
             }
-            self.listing = Listing::Stale;
+            self.listing = ContenderListing::Stale;
             // 4
             match self.gone(&on, ahead.as_deref()).await? {
                 Gone::Blocker => return Ok(next && self.is_ours() && self.is_there()), // 5
@@ -122,7 +122,7 @@ impl<'a> Contender<'a> {
 
     /// Returns `true` if it is our turn, by the queue as last listed. Never waits for others.
     pub(crate) async fn is_turn(&self) -> Result<bool, Error> {
-        Ok(self.verdict().await? == Verdict::Granted && self.is_ours())
+        Ok(self.verdict().await? == TurnStep::Granted && self.is_ours())
     }
 
     /// The node, if it is its turn already. Never waits for others.
@@ -137,7 +137,7 @@ impl<'a> Contender<'a> {
     }
 
     /// The node, and the watch on it if it has waited.
-    pub(crate) fn into_parts(mut self) -> (OwnedNode, Option<Kept>) {
+    pub(crate) fn into_parts(mut self) -> (OwnedNode, Option<KeptWatch>) {
         let own = self.watches.take(self.node.name());
         (self.node, own)
     }
@@ -150,14 +150,14 @@ impl<'a> Contender<'a> {
     /// The names of the children, as last listed; none while it waits.
     pub(crate) fn siblings(&self) -> &[String] {
         match &self.listing {
-            Listing::Fresh(names) => names,
-            Listing::Stale => &[],
+            ContenderListing::Fresh(names) => names,
+            ContenderListing::Stale => &[],
         }
     }
 
     /// The node, if nobody else is before it but the one with this name. Never waits for others.
     pub(crate) async fn turn_after(mut self, name: &str) -> Result<Option<OwnedNode>, Error> {
-        if let Listing::Fresh(names) = &mut self.listing {
+        if let ContenderListing::Fresh(names) = &mut self.listing {
             names.retain(|sibling| sibling != name);
         }
         self.turn_now().await
@@ -176,12 +176,12 @@ impl<'a> Contender<'a> {
     }
 
     /// Judges our node by the queue as last listed.
-    async fn verdict(&self) -> Result<Verdict<'_>, Error> {
+    async fn verdict(&self) -> Result<TurnStep<'_>, Error> {
         let names = match order::contenders(self.siblings(), self.rule, self.node.name()) {
-            Order::BySequence(queue) => {
+            ContenderOrder::BySequence(queue) => {
                 return Ok(order::verdict(&queue, self.rule, self.node.name()));
             }
-            Order::ByCreation(names) => names,
+            ContenderOrder::ByCreation(names) => names,
         };
         let queue = by_creation(self.zk, self.parent, names.into_iter()).await?;
         Ok(order::verdict(&queue, self.rule, self.node.name()))
@@ -190,9 +190,9 @@ impl<'a> Contender<'a> {
     /// Enters the queue again, at its end: the node is gone, or its session is.
     async fn reenter(&mut self) -> Result<(), Error> {
         debug!(path = self.node.path(), "entering the queue anew");
-        self.watches = Watches::default();
+        self.watches = ContenderWatches::default();
         let (node, siblings) = create(self.zk, self.parent, self.rule, self.data).await?;
-        (self.node, self.listing) = (node, Listing::Fresh(siblings));
+        (self.node, self.listing) = (node, ContenderListing::Fresh(siblings));
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl<'a> Contender<'a> {
             Err(error) if error.kind() == ErrorKind::NoNode => Vec::new(),
             Err(error) => return Err(error),
         };
-        self.listing = Listing::Fresh(names);
+        self.listing = ContenderListing::Fresh(names);
         Ok(())
     }
 

@@ -12,14 +12,14 @@ use zk_curator::{
 };
 
 use crate::attention::attended;
-use crate::order::Rule;
+use crate::order::OrderRule;
 use crate::path::child;
 
 /// Creates the node of a contender and lists its siblings, in one round trip.
 pub(super) async fn create(
     zk: &CuratorFramework,
     parent: &ZPath,
-    rule: &Rule,
+    rule: &OrderRule,
     data: &Bytes,
 ) -> Result<(OwnedNode, Vec<String>), Error> {
     let create = zk.create(child(parent, &rule.tag)).mode(CreateMode::EphemeralSequential);
@@ -34,7 +34,7 @@ pub(super) async fn create(
 
 /// A watch on our own node, left while it waited.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptWatch {
     pub(crate) watch: Watch,
     /// The state of the connection before that: see
     /// [`ConnectionStatus::epoch`](zk_curator::ConnectionStatus::epoch). If it is the same now,
@@ -42,7 +42,7 @@ pub(crate) struct Kept {
     pub(crate) since: u64,
 }
 
-impl Kept {
+impl KeptWatch {
     /// Returns `true` if the node has not changed since, as far as the responses tell that have
     /// arrived on this connection.
     pub(crate) fn holds(&mut self, zk: &CuratorFramework) -> bool {
@@ -53,17 +53,17 @@ impl Kept {
 
 /// Watches on siblings, kept from one wait to the next.
 #[derive(Default)]
-pub(super) struct Watches(Vec<Watched>);
+pub(super) struct ContenderWatches(Vec<WatchedNode>);
 
-struct Watched {
+struct WatchedNode {
     name: String,
     /// Nothing if the node was gone when it was read.
-    watch: Option<Kept>,
+    watch: Option<KeptWatch>,
 }
 
-impl Watches {
+impl ContenderWatches {
     /// The watch on this node, if there is one.
-    pub(super) fn take(&mut self, name: &str) -> Option<Kept> {
+    pub(super) fn take(&mut self, name: &str) -> Option<KeptWatch> {
         let index = self.0.iter().position(|watched| watched.name == name)?;
         self.0.swap_remove(index).watch
     }
@@ -106,7 +106,7 @@ impl Watches {
             self.0.sort_by_key(|watched| place(&watched.name));
             let (gone, index, _) =
                 select_all(self.0.iter_mut().map(|watched| Box::pin(watched.gone()))).await;
-            let Watched { name, .. } = self.0.swap_remove(index);
+            let WatchedNode { name, .. } = self.0.swap_remove(index);
             match gone {
                 Ok(true) => return Ok(place(&name).map(|index| names[index])),
                 // Its data have changed: watch it again.
@@ -117,22 +117,22 @@ impl Watches {
     }
 }
 
-impl Watched {
+impl WatchedNode {
     /// Waits until something has happened: whether the node is gone.
     async fn gone(&mut self) -> Result<bool, WatchEnded> {
         match &mut self.watch {
-            Some(Kept { watch, .. }) => Ok(watch.await?.event_type == EventType::NodeDeleted),
+            Some(KeptWatch { watch, .. }) => Ok(watch.await?.event_type == EventType::NodeDeleted),
             None => Ok(true),
         }
     }
 }
 
-async fn read(zk: &CuratorFramework, parent: &ZPath, name: &str) -> Result<Watched, Error> {
+async fn read(zk: &CuratorFramework, parent: &ZPath, name: &str) -> Result<WatchedNode, Error> {
     let since = zk.status().epoch;
     let watch = match zk.get_data(child(parent, name)).watched().await {
-        Ok(watched) => Some(Kept { watch: watched.watch, since }),
+        Ok(watched) => Some(KeptWatch { watch: watched.watch, since }),
         Err(error) if error.kind() == ErrorKind::NoNode => None,
         Err(error) => return Err(error),
     };
-    Ok(Watched { name: name.to_owned(), watch })
+    Ok(WatchedNode { name: name.to_owned(), watch })
 }

@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// # zk.start().await?;
 /// use zk_curator_recipes::counter::{DistributedAtomicLong, IdBlocks};
 ///
-/// let ids = IdBlocks::new(&DistributedAtomicLong::at(&zk, "/ids/orders"), 1_000);
+/// let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, "/ids/orders"), 1_000);
 /// assert_eq!((ids.next().await?, ids.next().await?), (1, 2));
 /// assert_eq!(ids.try_next(), Some(3));
 /// assert_eq!(ids.take(2).await?, [4, 5]);
@@ -46,24 +46,24 @@ pub struct IdBlocks {
     zk: CuratorFramework,
     counter: DistributedAtomicLong,
     block: u64,
-    shared: Arc<Shared>,
+    shared: Arc<BlocksShared>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Locked<State>,
+struct BlocksShared {
+    state: Locked<BlockState>,
     /// The number of reservations that have come to an end.
     ended: Signal<u64>,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl BlocksShared {
+    fn state(&self) -> MutexGuard<'_, BlockState> {
         self.state.lock()
     }
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BlockState {
     /// The numbers at hand. Those of the first block are returned first.
     blocks: VecDeque<RangeInclusive<i64>>,
     /// The numbers that are waited for.
@@ -73,7 +73,7 @@ struct State {
     failed: Option<Error>,
 }
 
-impl State {
+impl BlockState {
     fn at_hand(&self) -> u64 {
         self.blocks.iter().map(|ids| ids.end().abs_diff(*ids.start()).saturating_add(1)).sum()
     }
@@ -158,7 +158,7 @@ impl IdBlocks {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let wanted = Wanted::new(&self.shared, count);
+        let wanted = WantedBlock::new(&self.shared, count);
         loop {
             let seen = self.shared.ended.look(|ended| *ended);
             if let Some(ids) = wanted.take() {
@@ -210,13 +210,13 @@ impl IdBlocks {
 }
 
 /// The numbers that a caller waits for, until it has them or gives up.
-struct Wanted<'a> {
-    shared: &'a Shared,
+struct WantedBlock<'a> {
+    shared: &'a BlocksShared,
     count: u64,
 }
 
-impl<'a> Wanted<'a> {
-    fn new(shared: &'a Shared, count: u64) -> Self {
+impl<'a> WantedBlock<'a> {
+    fn new(shared: &'a BlocksShared, count: u64) -> Self {
         let mut state = shared.state();
         state.wanted = state.wanted.saturating_add(count);
         Self { shared, count }
@@ -227,14 +227,14 @@ impl<'a> Wanted<'a> {
     }
 }
 
-impl Drop for Wanted<'_> {
+impl Drop for WantedBlock<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.wanted = state.wanted.saturating_sub(self.count);
     }
 }
 
-impl Shared {
+impl BlocksShared {
     /// A reservation has ended.
     fn reserved(&self, result: Result<RangeInclusive<i64>, Error>) {
         let mut state = self.state();

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use zk_curator::CuratorFramework;
 
-use super::batch::{Missing, Rules};
+use super::batch::{BatchRules, OnMissing};
 use super::encoding::Encoding;
 use super::handle::{Counter, Number};
-use super::settings::Settings;
+use super::settings::CounterSettings;
 use super::site::{SiteOptions, site_settings};
 
 /// The time for which records are kept.
@@ -18,7 +18,7 @@ const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use = "nothing is done until it is built"]
 pub struct AtomicBuilder<N> {
     site: SiteOptions,
-    rules: Rules,
+    rules: BatchRules,
     keep: Duration,
     number: PhantomData<fn() -> N>,
 }
@@ -27,7 +27,7 @@ impl<N: Number> Counter<N> {
     /// A counter with Curator's defaults. Nothing is sent; a path that is not valid is refused by
     /// the first operation.
     #[must_use = "nothing is sent until it is used"]
-    pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self::builder(zk, path).build()
     }
 
@@ -41,12 +41,12 @@ impl<N: Number> AtomicBuilder<N> {
     pub(super) fn new(zk: &CuratorFramework, path: String) -> Self {
         Self {
             site: SiteOptions::new(zk, path),
-            rules: Rules {
+            rules: BatchRules {
                 encoding: N::ENCODING,
                 range: N::RANGE,
                 initial: 0,
                 wraps: false,
-                missing: Missing::Initial,
+                missing: OnMissing::Initial,
             },
             keep: KEEP,
             number: PhantomData,
@@ -66,8 +66,8 @@ impl<N: Number> AtomicBuilder<N> {
         self
     }
 
-    /// The meaning of a counter without a node. Default: [`Missing::Initial`].
-    pub const fn on_missing(mut self, missing: Missing) -> Self {
+    /// The meaning of a counter without a node. Default: [`OnMissing::Initial`].
+    pub const fn on_missing(mut self, missing: OnMissing) -> Self {
         self.rules.missing = missing;
         self
     }
@@ -102,7 +102,7 @@ impl<N: Number> AtomicBuilder<N> {
         let Self { site, mut rules, keep, number: _ } = self;
         let (least, greatest) = rules.encoding.range();
         rules.range = (rules.range.0.max(least), rules.range.1.min(greatest));
-        Counter::new(Settings { site: site.build(), rules, keep })
+        Counter::with_settings(CounterSettings { site: site.build(), rules, keep })
     }
 }
 

@@ -9,12 +9,12 @@ use zk_curator::internal::sleep;
 use zk_curator::op::CreateOp;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::batch::Outcome;
+use super::batch::OperationOutcome;
 use super::error::Error;
-use super::once::{self, RECORDS_PER_SWEEP, Record};
-use super::queue::{Answer, Queue, Request};
-use super::settings::Settings;
-use super::site::{Conflicts, Failure, Node};
+use super::once::{self, OnceRecord, RECORDS_PER_SWEEP};
+use super::queue::{OperationAnswer, OperationQueue, OperationRequest};
+use super::settings::CounterSettings;
+use super::site::{CounterNode, WriteConflicts, WriteFailure};
 use crate::observe::{COUNTER_MERGED, COUNTER_UNKNOWN};
 
 /// The time for which a faster process is assumed to be still writing.
@@ -31,9 +31,9 @@ const MOST_RECORDS: usize = 100;
 
 /// Operations that wait for one write.
 #[derive(Debug)]
-struct Batch {
-    settings: Arc<Settings>,
-    requests: Vec<Request>,
+struct OperationBatch {
+    settings: Arc<CounterSettings>,
+    requests: Vec<OperationRequest>,
     /// The paths of their records.
     records: BTreeSet<String>,
     /// `true` if the parents of records were created for it.
@@ -42,8 +42,8 @@ struct Batch {
     is_written: bool,
 }
 
-impl Batch {
-    const fn of(settings: Arc<Settings>) -> Self {
+impl OperationBatch {
+    const fn of(settings: Arc<CounterSettings>) -> Self {
         Self {
             settings,
             requests: Vec::new(),
@@ -55,7 +55,7 @@ impl Batch {
 
     /// Adds the operations that can share its write. Operations with one id cannot, nor very many
     /// with ids.
-    fn fill(&mut self, queue: &Queue) {
+    fn fill(&mut self, queue: &OperationQueue) {
         let (room, records) = (MOST - self.requests.len(), &mut self.records);
         self.requests.extend(queue.take(room, |request| match &request.record {
             None => true,
@@ -75,7 +75,7 @@ impl Batch {
         });
     }
 
-    fn remove(&mut self, at: usize) -> Request {
+    fn remove(&mut self, at: usize) -> OperationRequest {
         let request = self.requests.remove(at);
         if let Some(record) = &request.record {
             self.records.remove(&record.path);
@@ -83,7 +83,7 @@ impl Batch {
         request
     }
 
-    fn put(&mut self, at: usize, request: Request) {
+    fn put(&mut self, at: usize, request: OperationRequest) {
         if let Some(record) = &request.record {
             self.records.insert(record.path.clone());
         }
@@ -91,7 +91,7 @@ impl Batch {
     }
 
     /// Removes all of them, to be answered.
-    fn take(&mut self) -> Vec<Request> {
+    fn take(&mut self) -> Vec<OperationRequest> {
         self.is_written = false;
         self.records.clear();
         std::mem::take(&mut self.requests)
@@ -111,12 +111,12 @@ impl Batch {
 
     /// The nodes that a write creates for its records, and the positions of the requests that they
     /// are of.
-    fn recorded(&self, outcomes: &[Outcome]) -> (Vec<CreateOp>, Vec<usize>) {
-        let of = |(at, (request, outcome)): (usize, (&Request, &Outcome))| match (
+    fn recorded(&self, outcomes: &[OperationOutcome]) -> (Vec<CreateOp>, Vec<usize>) {
+        let of = |(at, (request, outcome)): (usize, (&OperationRequest, &OperationOutcome))| match (
             &request.record,
             outcome,
         ) {
-            (Some(record), Outcome::Done(change)) => Some((record.create(*change), at)),
+            (Some(record), OperationOutcome::Done(change)) => Some((record.create(*change), at)),
             _ => None,
         };
         self.requests.iter().zip(outcomes).enumerate().filter_map(of).unzip()
@@ -125,12 +125,12 @@ impl Batch {
     /// The parents of all records, in an order in which they can be created.
     fn parents(&self) -> Vec<String> {
         let records = self.requests.iter().filter_map(|request| request.record.as_ref());
-        let paths: BTreeSet<_> = records.flat_map(Record::parents).collect();
+        let paths: BTreeSet<_> = records.flat_map(OnceRecord::parents).collect();
         paths.into_iter().map(str::to_owned).collect()
     }
 }
 
-impl Drop for Batch {
+impl Drop for OperationBatch {
     /// The task has ended in the middle of a write, with its runtime or by a panic.
     fn drop(&mut self) {
         if !self.is_written {
@@ -144,11 +144,11 @@ impl Drop for Batch {
     }
 }
 
-pub(super) struct Driver {
-    settings: Arc<Settings>,
-    queue: Arc<Queue>,
+pub(super) struct CounterDriver {
+    settings: Arc<CounterSettings>,
+    queue: Arc<OperationQueue>,
     /// The node after our last write. Another client may have written it since.
-    known: Option<Node>,
+    known: Option<CounterNode>,
     /// The records that were written since a bucket was cleaned.
     unswept: u32,
     /// When another process was faster last.
@@ -160,14 +160,14 @@ pub(super) struct Driver {
     wrote: Option<Instant>,
 }
 
-impl Drop for Driver {
+impl Drop for CounterDriver {
     fn drop(&mut self) {
         self.queue.unserved();
     }
 }
 
 /// The end of an attempt at a write.
-enum Next {
+enum WriteAttemptEnd {
     /// All are answered.
     Done,
     /// Again: there is something new.
@@ -176,8 +176,8 @@ enum Next {
     Conflict { is_lock_lost: bool },
 }
 
-impl Driver {
-    pub(super) const fn new(settings: Arc<Settings>, queue: Arc<Queue>) -> Self {
+impl CounterDriver {
+    pub(super) const fn new(settings: Arc<CounterSettings>, queue: Arc<OperationQueue>) -> Self {
         Self {
             settings,
             queue,
@@ -193,7 +193,7 @@ impl Driver {
     /// Runs until the last handle is gone and everything is answered.
     pub(super) async fn run(mut self) {
         while self.queue.ready().await {
-            let mut batch = Batch::of(Arc::clone(&self.settings));
+            let mut batch = OperationBatch::of(Arc::clone(&self.settings));
             batch.fill(&self.queue);
             if let Err(error) = self.perform(&mut batch).await {
                 for request in batch.take() {
@@ -205,8 +205,8 @@ impl Driver {
 
     /// Performs operations, and later ones that arrive before they are sent. On an error nothing
     /// was written for the remaining ones.
-    async fn perform(&mut self, batch: &mut Batch) -> Result<(), Error> {
-        let mut conflicts = Conflicts::new();
+    async fn perform(&mut self, batch: &mut OperationBatch) -> Result<(), Error> {
+        let mut conflicts = WriteConflicts::new();
         self.give_way().await;
         loop {
             // Without a connection, a read waits for it as the retry policy allows: callers who
@@ -217,9 +217,9 @@ impl Driver {
                 None => self.settings.site.read(false).await?,
             };
             match self.attempt(batch, node, &conflicts).await? {
-                Next::Done => return Ok(()),
-                Next::Again => {}
-                Next::Conflict { is_lock_lost } => {
+                WriteAttemptEnd::Done => return Ok(()),
+                WriteAttemptEnd::Again => {}
+                WriteAttemptEnd::Conflict { is_lock_lost } => {
                     self.rivals = Some(Instant::now());
                     (self.row, self.longest_row) = (0, SHORTEST_ROW);
                     conflicts.met(&self.settings.site, is_lock_lost).await?;
@@ -231,20 +231,21 @@ impl Driver {
     /// Applies the operations to the known node, and writes the result. Nothing is awaited between
     /// the check for waiting callers and the write. Until the write is sent, a caller that gives up
     /// withdraws it.
+    #[expect(clippy::too_many_lines, reason = "one attempt: fold, write, answer")]
     async fn attempt(
         &mut self,
-        batch: &mut Batch,
-        node: Node,
-        conflicts: &Conflicts,
-    ) -> Result<Next, Error> {
+        batch: &mut OperationBatch,
+        node: CounterNode,
+        conflicts: &WriteConflicts,
+    ) -> Result<WriteAttemptEnd, Error> {
         let withdrawal = self.queue.withdrawal();
         batch.fill(&self.queue);
         batch.retain_waiting();
         if batch.requests.is_empty() {
             self.known = Some(node);
-            return Ok(Next::Done);
+            return Ok(WriteAttemptEnd::Done);
         }
-        let Settings { site, rules, .. } = &*self.settings;
+        let CounterSettings { site, rules, .. } = &*self.settings;
         let folded = rules.fold(
             rules.present(node.data()),
             batch.requests.iter().map(|request| request.operation),
@@ -255,17 +256,17 @@ impl Driver {
             let is_confirmed = node.is_still(&now);
             self.known = Some(now);
             if !is_confirmed {
-                return Ok(Next::Again);
+                return Ok(WriteAttemptEnd::Again);
             }
             self.answer(batch, &node, folded.outcomes);
-            return Ok(Next::Done);
+            return Ok(WriteAttemptEnd::Done);
         };
         let data = rules.encoding.encode(value).ok_or_else(|| {
             let why = "the number does not fit the encoding of the counter";
             ZkError::invalid_argument("counter", site.path.as_str(), why)
         })?;
         let (records, recorded) = batch.recorded(&folded.outcomes);
-        let parents = if node == Node::Absent { batch.parents() } else { Vec::new() };
+        let parents = if node == CounterNode::Absent { batch.parents() } else { Vec::new() };
         let first_record = parents.len();
         let companions = parents.into_iter().map(CreateOp::new).chain(records).collect();
         batch.is_written = true;
@@ -278,17 +279,17 @@ impl Driver {
                 self.wrote = Some(Instant::now());
                 self.sweep(batch, &recorded);
                 self.answer(batch, &node, folded.outcomes);
-                Ok(Next::Done)
+                Ok(WriteAttemptEnd::Done)
             }
-            Err(Failure::Unknown(why)) => {
+            Err(WriteFailure::Unknown(why)) => {
                 self.unknown(batch, folded.outcomes, &why);
-                Ok(Next::Done)
+                Ok(WriteAttemptEnd::Done)
             }
-            Err(Failure::Withdrawn) => {
+            Err(WriteFailure::Withdrawn) => {
                 self.known = Some(node);
-                Ok(Next::Again)
+                Ok(WriteAttemptEnd::Again)
             }
-            Err(Failure::Companion(index, code, error)) => {
+            Err(WriteFailure::Companion(index, code, error)) => {
                 let record = index.checked_sub(first_record).and_then(|index| recorded.get(index));
                 let is_new = match record {
                     Some(at) => {
@@ -301,11 +302,15 @@ impl Driver {
                         true
                     }
                 };
-                Ok(if is_new { Next::Again } else { Next::Conflict { is_lock_lost: false } })
+                Ok(if is_new {
+                    WriteAttemptEnd::Again
+                } else {
+                    WriteAttemptEnd::Conflict { is_lock_lost: false }
+                })
             }
-            Err(Failure::Other(error)) => Err(error),
-            Err(Failure::LockLost) => Ok(Next::Conflict { is_lock_lost: true }),
-            Err(Failure::Conflict) => Ok(Next::Conflict { is_lock_lost: false }),
+            Err(WriteFailure::Other(error)) => Err(error),
+            Err(WriteFailure::LockLost) => Ok(WriteAttemptEnd::Conflict { is_lock_lost: true }),
+            Err(WriteFailure::Conflict) => Ok(WriteAttemptEnd::Conflict { is_lock_lost: false }),
         }
     }
 
@@ -334,8 +339,14 @@ impl Driver {
     /// The record of an operation could not be created: it exists already, or its parent does not
     /// exist. The failure does not affect the other operations. Returns whether the next attempt is
     /// another one.
-    async fn refused(&self, batch: &mut Batch, at: usize, code: ErrorCode, error: ZkError) -> bool {
-        let Settings { site, rules, .. } = &*self.settings;
+    async fn refused(
+        &self,
+        batch: &mut OperationBatch,
+        at: usize,
+        code: ErrorCode,
+        error: ZkError,
+    ) -> bool {
+        let CounterSettings { site, rules, .. } = &*self.settings;
         if code == ErrorCode::NoNode {
             let mut is_new = false;
             for path in batch.parents() {
@@ -361,7 +372,7 @@ impl Driver {
         let path = record.path.as_str();
         match site.zk.get_data(path).synced().await {
             Ok(data) => match once::decode(&data).filter(|change| change.is_within(*rules)) {
-                Some(change) => request.answer(Ok(Answer::Before(change))),
+                Some(change) => request.answer(Ok(OperationAnswer::Before(change))),
                 None => {
                     let error = Error::undecodable(path, &data);
                     request.fail(&site.path, error);
@@ -379,7 +390,7 @@ impl Driver {
     }
 
     /// Cleans a bucket from time to time.
-    fn sweep(&mut self, batch: &Batch, recorded: &[usize]) {
+    fn sweep(&mut self, batch: &OperationBatch, recorded: &[usize]) {
         self.unswept =
             self.unswept.saturating_add(u32::try_from(recorded.len()).unwrap_or(u32::MAX));
         let last = recorded.last().and_then(|at| batch.requests.get(*at)?.record.clone());
@@ -393,7 +404,7 @@ impl Driver {
     /// The outcome of a write is unknown. Operations with a record are retried, because they cannot
     /// be applied twice. So are operations that did not contribute to the write. The other
     /// operations fail with `Unknown`.
-    fn unknown(&self, batch: &mut Batch, outcomes: Vec<Outcome>, why: &ZkError) {
+    fn unknown(&self, batch: &mut OperationBatch, outcomes: Vec<OperationOutcome>, why: &ZkError) {
         let path = self.settings.site.path.as_str();
         for (mut request, outcome) in batch.take().into_iter().zip(outcomes) {
             match (outcome.is_written(), &request.record) {
@@ -412,22 +423,27 @@ impl Driver {
     }
 
     /// Completes all operations; `node` is the node that their outcomes refer to.
-    fn answer(&self, batch: &mut Batch, node: &Node, outcomes: Vec<Outcome>) {
+    fn answer(
+        &self,
+        batch: &mut OperationBatch,
+        node: &CounterNode,
+        outcomes: Vec<OperationOutcome>,
+    ) {
         // All operations of the batch beyond the first.
         let merged = outcomes.len().saturating_sub(1) as u64;
         COUNTER_MERGED.of(&self.settings.site.zk, []).add(merged);
         let path = || self.settings.site.path.clone();
         for (request, outcome) in batch.take().into_iter().zip(outcomes) {
             let answer = match outcome {
-                Outcome::Done(change) => Ok(Answer::Done(change)),
-                Outcome::Set(pre) => Ok(Answer::Set(pre)),
-                Outcome::Differs(value) => Ok(Answer::Differs(value)),
-                Outcome::Exists => Ok(Answer::Exists),
-                Outcome::Overflow { value, delta } => {
+                OperationOutcome::Done(change) => Ok(OperationAnswer::Done(change)),
+                OperationOutcome::Set(pre) => Ok(OperationAnswer::Set(pre)),
+                OperationOutcome::Differs(value) => Ok(OperationAnswer::Differs(value)),
+                OperationOutcome::Exists => Ok(OperationAnswer::Exists),
+                OperationOutcome::Overflow { value, delta } => {
                     Err(Error::Overflow { path: path(), value, delta })
                 }
-                Outcome::Missing => Err(Error::Missing { path: path() }),
-                Outcome::Foreign => {
+                OperationOutcome::Missing => Err(Error::Missing { path: path() }),
+                OperationOutcome::Foreign => {
                     Err(Error::undecodable(&path(), node.data().map_or(&[][..], |data| &data[..])))
                 }
             };

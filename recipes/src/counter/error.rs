@@ -55,7 +55,7 @@ pub enum Error {
         /// The reason.
         why: Failure,
     },
-    /// The node does not exist, and the counter is set to [fail](super::Missing::Fail) in this
+    /// The node does not exist, and the counter is set to [fail](super::OnMissing::Fail) in this
     /// case.
     #[error("there is no counter {path}")]
     Missing {

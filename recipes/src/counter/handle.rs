@@ -7,13 +7,13 @@ use zk_curator::internal::task_has_ended;
 use zk_curator::watch::DataWatch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
-use super::batch::{Change as RawChange, Missing, Operation, Rules};
-use super::driver::Driver;
+use super::batch::{BatchRules, CounterChange as RawChange, OnMissing, Operation};
+use super::driver::CounterDriver;
 use super::encoding::Encoding;
 use super::error::Error;
-use super::once::Record;
-use super::queue::{Answer, Queue};
-use super::settings::Settings;
+use super::once::OnceRecord;
+use super::queue::{OperationAnswer, OperationQueue};
+use super::settings::CounterSettings;
 
 /// The types of numbers.
 pub trait Number: Copy + Into<i64> + TryFrom<i64> + Send + Sync + 'static + sealed::Sealed {
@@ -60,7 +60,7 @@ impl Number for i32 {
 /// A number in a node that many processes change: see the [module](super). Cheap to clone; the
 /// operations of all clones share writes.
 pub struct Counter<N> {
-    shared: Arc<Shared>,
+    shared: Arc<CounterShared>,
     number: PhantomData<fn() -> N>,
 }
 
@@ -70,13 +70,13 @@ pub type DistributedAtomicLong = Counter<i64>;
 /// A counter of 32 bits (`DistributedAtomicInteger`).
 pub type DistributedAtomicInteger = Counter<i32>;
 
-struct Shared {
-    settings: Arc<Settings>,
+struct CounterShared {
+    settings: Arc<CounterSettings>,
     /// The task that answers begins with the first operation.
-    queue: Arc<Queue>,
+    queue: Arc<OperationQueue>,
 }
 
-impl Drop for Shared {
+impl Drop for CounterShared {
     fn drop(&mut self) {
         self.queue.close();
     }
@@ -112,8 +112,8 @@ impl<C> Once<C> {
 }
 
 impl<N: Number> Counter<N> {
-    pub(super) fn new(settings: Settings) -> Self {
-        let shared = Shared { settings: Arc::new(settings), queue: Arc::default() };
+    pub(super) fn with_settings(settings: CounterSettings) -> Self {
+        let shared = CounterShared { settings: Arc::new(settings), queue: Arc::default() };
         Self { shared: Arc::new(shared), number: PhantomData }
     }
 
@@ -127,7 +127,7 @@ impl<N: Number> Counter<N> {
         &self.shared.settings.site.zk
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> BatchRules {
         self.shared.settings.rules
     }
 
@@ -137,7 +137,7 @@ impl<N: Number> Counter<N> {
     ///
     /// # Errors
     /// [`Error::Undecodable`]; [`Error::Missing`] where a counter without a node
-    /// [is to](Missing::Fail) fail; [`Error::Framework`] as a read.
+    /// [is to](OnMissing::Fail) fail; [`Error::Framework`] as a read.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -168,7 +168,7 @@ impl<N: Number> Counter<N> {
     fn value(&self, data: Option<&bytes::Bytes>) -> Result<N, Error> {
         let rules = self.rules();
         let value = match data {
-            None if rules.missing == Missing::Fail => {
+            None if rules.missing == OnMissing::Fail => {
                 return Err(Error::Missing { path: self.path().to_owned() });
             }
             None => Some(rules.initial),
@@ -275,7 +275,7 @@ impl<N: Number> Counter<N> {
     #[doc(alias = "trySet")]
     pub async fn set(&self, new: N) -> Result<Option<N>, Error> {
         match self.perform(Operation::Set(new.into()), None).await? {
-            Answer::Set(pre) => Ok(pre.map(N::nearest)),
+            OperationAnswer::Set(pre) => Ok(pre.map(N::nearest)),
             _ => Err(self.unexpected()),
         }
     }
@@ -297,8 +297,8 @@ impl<N: Number> Counter<N> {
     ) -> Result<Result<Change<N>, N>, Error> {
         let operation = Operation::CompareAndSet { expected: expected.into(), new: new.into() };
         match self.perform(operation, None).await? {
-            Answer::Done(done) => Ok(Ok(change(done))),
-            Answer::Differs(value) => Ok(Err(N::nearest(value))),
+            OperationAnswer::Done(done) => Ok(Ok(change(done))),
+            OperationAnswer::Differs(value) => Ok(Err(N::nearest(value))),
             _ => Err(self.unexpected()),
         }
     }
@@ -313,7 +313,7 @@ impl<N: Number> Counter<N> {
     pub async fn initialize(&self, value: N) -> Result<bool, Error> {
         Ok(matches!(
             self.perform(Operation::Initialize(value.into()), None).await?,
-            Answer::Done(_)
+            OperationAnswer::Done(_)
         ))
     }
 
@@ -326,7 +326,7 @@ impl<N: Number> Counter<N> {
     /// Performs an operation that is never refused.
     pub(super) async fn applied(&self, operation: Operation) -> Result<RawChange, Error> {
         match self.perform(operation, None).await? {
-            Answer::Done(change) => Ok(change),
+            OperationAnswer::Done(change) => Ok(change),
             _ => Err(self.unexpected()),
         }
     }
@@ -337,15 +337,19 @@ impl<N: Number> Counter<N> {
         id: &str,
         operation: Operation,
     ) -> Result<Once<RawChange>, Error> {
-        let record = Record::new(self.framework(), self.path(), id)?;
+        let record = OnceRecord::new(self.framework(), self.path(), id)?;
         match self.perform(operation, Some(record)).await? {
-            Answer::Done(change) => Ok(Once::Applied(change)),
-            Answer::Before(change) => Ok(Once::Before(change)),
+            OperationAnswer::Done(change) => Ok(Once::Applied(change)),
+            OperationAnswer::Before(change) => Ok(Once::Before(change)),
             _ => Err(self.unexpected()),
         }
     }
 
-    async fn perform(&self, operation: Operation, record: Option<Record>) -> Result<Answer, Error> {
+    async fn perform(
+        &self,
+        operation: Operation,
+        record: Option<OnceRecord>,
+    ) -> Result<OperationAnswer, Error> {
         if let Operation::Set(new)
         | Operation::CompareAndSet { new, .. }
         | Operation::Initialize(new) = operation
@@ -354,10 +358,11 @@ impl<N: Number> Counter<N> {
             let why = "the number does not fit the encoding of the counter";
             return Err(ZkError::invalid_argument("counter", self.path(), why).into());
         }
-        let Shared { settings, queue } = &*self.shared;
+        let CounterShared { settings, queue } = &*self.shared;
         let (ticket, is_unserved) = queue.push(operation, record);
         if is_unserved {
-            self.framework().spawn(Driver::new(Arc::clone(settings), Arc::clone(queue)).run());
+            self.framework()
+                .spawn(CounterDriver::new(Arc::clone(settings), Arc::clone(queue)).run());
         }
         // Without a response, the operation was not sent.
         ticket
@@ -409,7 +414,7 @@ impl<N: Number> CounterWatch<N> {
     ///
     /// # Errors
     /// [`Error::Undecodable`]; [`Error::Missing`] if there is no node and the counter is set to
-    /// [fail](Missing::Fail); [`Error::Framework`] for permanent errors.
+    /// [fail](OnMissing::Fail); [`Error::Framework`] for permanent errors.
     ///
     /// # Cancel safety
     /// Nothing is lost.

@@ -79,7 +79,7 @@
 //! # zk.start().await?;
 //! use zk_curator_recipes::counter::DistributedAtomicLong;
 //!
-//! let orders = DistributedAtomicLong::at(&zk, "/counters/orders");
+//! let orders = DistributedAtomicLong::new(&zk, "/counters/orders");
 //! assert_eq!(orders.increment().await?, 1);
 //! let change = orders.add(10).await?;
 //! assert_eq!((change.pre, change.post), (1, 11));
@@ -103,7 +103,7 @@ mod settings;
 mod site;
 mod value;
 
-pub use batch::Missing;
+pub use batch::OnMissing;
 pub use blocks::IdBlocks;
 pub use builder::AtomicBuilder;
 pub use encoding::Encoding;

@@ -9,7 +9,7 @@ use zk_curator::internal::millis;
 use zk_curator::op::{CreateOp, DeleteOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
-use super::batch::Change;
+use super::batch::CounterChange;
 use crate::path::{bucket_of, child};
 use crate::random;
 
@@ -29,13 +29,13 @@ const DELETED_AT_ONCE: usize = 64;
 
 /// The record of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct OnceRecord {
     directory: String,
     bucket: String,
     pub(super) path: String,
 }
 
-impl Record {
+impl OnceRecord {
     /// The record of an id, which must be a name of a node.
     pub(super) fn new(zk: &CuratorFramework, counter: &str, id: &str) -> Result<Self, ZkError> {
         let directory = child(counter, DIRECTORY);
@@ -49,7 +49,7 @@ impl Record {
         Ok(Self { directory, bucket, path })
     }
 
-    pub(super) fn create(&self, change: Change) -> CreateOp {
+    pub(super) fn create(&self, change: CounterChange) -> CreateOp {
         CreateOp::new(self.path.as_str()).data(encode(change))
     }
 
@@ -59,19 +59,19 @@ impl Record {
     }
 }
 
-fn encode(change: Change) -> Bytes {
+fn encode(change: CounterChange) -> Bytes {
     format!("{} {}", change.pre, change.post).into()
 }
 
 /// The change of a record.
-pub(super) fn decode(data: &[u8]) -> Option<Change> {
+pub(super) fn decode(data: &[u8]) -> Option<CounterChange> {
     let (pre, post) = std::str::from_utf8(data).ok()?.split_once(' ')?;
-    Some(Change { pre: pre.parse().ok()?, post: post.parse().ok()? })
+    Some(CounterChange { pre: pre.parse().ok()?, post: post.parse().ok()? })
 }
 
 /// Deletes records of a bucket that are older than the one at `newest`, by the clock of the
 /// servers.
-pub(super) async fn sweep(zk: CuratorFramework, newest: Record, keep: Duration) {
+pub(super) async fn sweep(zk: CuratorFramework, newest: OnceRecord, keep: Duration) {
     if let Err(error) = try_sweep(&zk, &newest, keep).await {
         debug!(bucket = newest.bucket, %error, "records of a counter were not cleaned");
         if !error.is_transient() {
@@ -80,7 +80,11 @@ pub(super) async fn sweep(zk: CuratorFramework, newest: Record, keep: Duration) 
     }
 }
 
-async fn try_sweep(zk: &CuratorFramework, newest: &Record, keep: Duration) -> Result<(), ZkError> {
+async fn try_sweep(
+    zk: &CuratorFramework,
+    newest: &OnceRecord,
+    keep: Duration,
+) -> Result<(), ZkError> {
     let Some(now) = zk.exists(newest.path.as_str()).await?.map(|stat| stat.ctime) else {
         return Ok(());
     };
@@ -127,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_is_written() {
-        for change in [Change { pre: -3, post: i64::MAX }, Change { pre: 0, post: 0 }] {
+        for change in [CounterChange { pre: -3, post: i64::MAX }, CounterChange { pre: 0, post: 0 }]
+        {
             assert_eq!(decode(&encode(change)), Some(change));
         }
         assert_eq!(decode(b"1"), None);

@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 use zk_curator::Error as ZkError;
 use zk_curator::internal::Locked;
 
-use super::batch::{Change, Operation};
+use super::batch::{CounterChange, Operation};
 use super::error::Error;
-use super::once::Record;
+use super::once::OnceRecord;
 
 /// The response to an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    Done(Change),
+pub(super) enum OperationAnswer {
+    Done(CounterChange),
     /// It was done before.
-    Before(Change),
+    Before(CounterChange),
     /// Set: the number before, if it was one.
     Set(Option<i64>),
     Differs(i64),
@@ -29,22 +29,22 @@ pub(super) enum Answer {
 
 /// An operation of a caller who waits.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct OperationRequest {
     number: u64,
     pub(super) operation: Operation,
     /// Of an operation that is done once.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<OnceRecord>,
     /// Why it may have been applied by a write of an earlier session.
     pub(super) lost: Option<ZkError>,
-    reply: oneshot::Sender<Result<Answer, Error>>,
+    reply: oneshot::Sender<Result<OperationAnswer, Error>>,
 }
 
-impl Request {
+impl OperationRequest {
     pub(super) fn is_abandoned(&self) -> bool {
         self.reply.is_closed()
     }
 
-    pub(super) fn answer(self, answer: Result<Answer, Error>) {
+    pub(super) fn answer(self, answer: Result<OperationAnswer, Error>) {
         // Sending fails if the caller no longer waits.
         drop(self.reply.send(answer));
     }
@@ -62,15 +62,15 @@ impl Request {
 
 /// Operations in the order of their calls. A caller that gives up takes its own back.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Locked<State>,
+pub(super) struct OperationQueue {
+    state: Locked<OperationQueueState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OperationQueueState {
     next: u64,
-    waiting: BTreeMap<u64, Request>,
+    waiting: BTreeMap<u64, OperationRequest>,
     /// Withdraws the write that is under way, unless it was sent.
     withdrawal: CancellationToken,
     /// `true` if a task answers them.
@@ -79,27 +79,36 @@ struct State {
     is_closed: bool,
 }
 
-impl Queue {
+impl OperationQueue {
     /// Adds an operation: its response, and whether there is no task that answers.
     pub(super) fn push(
         self: &Arc<Self>,
         operation: Operation,
-        record: Option<Record>,
-    ) -> (Ticket, bool) {
+        record: Option<OnceRecord>,
+    ) -> (OperationTicket, bool) {
         let (reply, answer) = oneshot::channel();
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
-        state.waiting.insert(number, Request { number, operation, record, lost: None, reply });
+        state
+            .waiting
+            .insert(number, OperationRequest { number, operation, record, lost: None, reply });
         let is_unserved = !std::mem::replace(&mut state.is_served, true);
         drop(state);
         self.changed.notify_one();
-        (Ticket { queue: Arc::clone(self), number, answer, is_answered: false }, is_unserved)
+        (
+            OperationTicket { queue: Arc::clone(self), number, answer, is_answered: false },
+            is_unserved,
+        )
     }
 
     /// Moves operations that belong together according to `fits`, in order, and checks at most
     /// `most`.
-    pub(super) fn take(&self, most: usize, mut fits: impl FnMut(&Request) -> bool) -> Vec<Request> {
+    pub(super) fn take(
+        &self,
+        most: usize,
+        mut fits: impl FnMut(&OperationRequest) -> bool,
+    ) -> Vec<OperationRequest> {
         let mut state = self.state();
         let fitting: Vec<u64> = state
             .waiting
@@ -112,7 +121,7 @@ impl Queue {
     }
 
     /// Puts an operation back to its place.
-    pub(super) fn put_back(&self, request: Request) {
+    pub(super) fn put_back(&self, request: OperationRequest) {
         if !request.is_abandoned() {
             self.state().waiting.insert(request.number, request);
         }
@@ -153,7 +162,7 @@ impl Queue {
         drop(waiting);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OperationQueueState> {
         self.state.lock()
     }
 }
@@ -162,15 +171,15 @@ impl Queue {
 /// before it comes, the operation is withdrawn, unless it was sent.
 #[derive(Debug)]
 #[must_use = "dropping it withdraws the operation"]
-pub(super) struct Ticket {
-    queue: Arc<Queue>,
+pub(super) struct OperationTicket {
+    queue: Arc<OperationQueue>,
     number: u64,
-    answer: oneshot::Receiver<Result<Answer, Error>>,
+    answer: oneshot::Receiver<Result<OperationAnswer, Error>>,
     is_answered: bool,
 }
 
-impl Future for Ticket {
-    type Output = Option<Result<Answer, Error>>;
+impl Future for OperationTicket {
+    type Output = Option<Result<OperationAnswer, Error>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.answer).poll(cx);
@@ -179,7 +188,7 @@ impl Future for Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for OperationTicket {
     fn drop(&mut self) {
         if self.is_answered {
             return;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use zk_curator::certain::{Proof, Receipt};
+use zk_curator::certain::{CommitProof, Receipt};
 use zk_curator::internal::{Locked, sleep, withdrawn_by};
 use zk_curator::op::{CreateOp, SetDataOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, Version};
@@ -17,7 +17,7 @@ use crate::lock::MutexGuard as LockGuard;
 use crate::measure;
 use crate::observe::{COUNTER_CONFLICTS, COUNTER_PROMOTIONS, COUNTER_WRITES};
 use crate::path::create_parents;
-use crate::race::{self, Flight, PromotedToLock};
+use crate::race::{self, LastWriteDuration, PromotedToLock};
 
 /// The retries before a counter gives up, or takes its lock.
 const RETRIES: u32 = 100;
@@ -27,18 +27,18 @@ const PAUSE: Duration = Duration::from_micros(500);
 
 /// The node in the state of its last read or write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum CounterNode {
     Absent,
     Present {
         czxid: Option<i64>,
         version: i32,
         data: Bytes,
         /// The node of the receipt that was there before this was read.
-        proof: Option<Proof>,
+        proof: Option<CommitProof>,
     },
 }
 
-impl Node {
+impl CounterNode {
     pub(super) const fn data(&self) -> Option<&Bytes> {
         match self {
             Self::Absent => None,
@@ -59,7 +59,7 @@ impl Node {
     }
 
     /// The node after this one was written.
-    fn written(self, data: Bytes, proof: Option<Proof>) -> Self {
+    fn written(self, data: Bytes, proof: Option<CommitProof>) -> Self {
         match self {
             Self::Absent => Self::Present { czxid: None, version: 0, data, proof },
             Self::Present { czxid, version, .. } => {
@@ -70,7 +70,7 @@ impl Node {
 }
 
 /// Why a write was not applied, or may not have been.
-pub(super) enum Failure {
+pub(super) enum WriteFailure {
     /// Another process has written, created or deleted the node.
     Conflict,
     /// One of the nodes that were to be created with the write was refused, by its position;
@@ -101,15 +101,15 @@ impl SiteOptions {
         Self { zk: zk.uncompressed(), path, retries: None, lock: None, receipts }
     }
 
-    pub(super) fn build(self) -> Site {
+    pub(super) fn build(self) -> CounterSite {
         let Self { zk, path, retries, lock, receipts } = self;
         measure::counter(&zk);
         let default = if lock.is_some() { RETRIES_BEFORE_LOCK } else { RETRIES };
         let retries = retries.unwrap_or(default);
-        let receipt = receipts.map(|parent| Receipt::at(&zk, parent));
+        let receipt = receipts.map(|parent| Receipt::new(&zk, parent));
         let (proof, flight, has_others) =
-            (Locked::default(), Flight::default(), AtomicBool::new(false));
-        Site { zk, path, retries, lock, receipt, proof, flight, has_others }
+            (Locked::default(), LastWriteDuration::default(), AtomicBool::new(false));
+        CounterSite { zk, path, retries, lock, receipt, proof, flight, has_others }
     }
 }
 
@@ -155,7 +155,7 @@ pub(super) use site_settings;
 
 /// The place of a number or of a value.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct CounterSite {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     retries: u32,
@@ -163,26 +163,26 @@ pub(super) struct Site {
     /// Proves writes whose response is lost.
     receipt: Option<Receipt>,
     /// Its node, as long as nothing says that it is gone.
-    proof: Locked<Option<Proof>>,
-    flight: Flight,
+    proof: Locked<Option<CommitProof>>,
+    flight: LastWriteDuration,
     /// `true` if the node had children other than our receipt after the last write: receipts of
     /// other processes.
     has_others: AtomicBool,
 }
 
-impl Site {
+impl CounterSite {
     /// Reads the node behind a quorum, and not in order to write it.
-    pub(super) async fn look(&self) -> Result<Node, Error> {
+    pub(super) async fn look(&self) -> Result<CounterNode, Error> {
         self.read_with(true, None).await
     }
 
     /// Reads the node in order to write it; `confirmed` is behind a quorum.
-    pub(super) async fn read(&self, confirmed: bool) -> Result<Node, Error> {
+    pub(super) async fn read(&self, confirmed: bool) -> Result<CounterNode, Error> {
         loop {
             let (proof, is_missing) = self.prove().await;
             let node = self.read_with(confirmed, proof).await?;
             // Unless it has come in between, and has a place for the receipt now.
-            if !is_missing || node == Node::Absent {
+            if !is_missing || node == CounterNode::Absent {
                 return Ok(node);
             }
             sleep(PAUSE).await;
@@ -191,7 +191,7 @@ impl Site {
 
     /// The proof for later reads, or none because there is no node. Other failures will show in the
     /// write.
-    async fn prove(&self) -> (Option<Proof>, bool) {
+    async fn prove(&self) -> (Option<CommitProof>, bool) {
         let Some(receipt) = &self.receipt else { return (None, false) };
         if let Some(proof) = self.proof() {
             return (Some(proof), false);
@@ -207,7 +207,11 @@ impl Site {
         }
     }
 
-    async fn read_with(&self, confirmed: bool, proof: Option<Proof>) -> Result<Node, Error> {
+    async fn read_with(
+        &self,
+        confirmed: bool,
+        proof: Option<CommitProof>,
+    ) -> Result<CounterNode, Error> {
         let read = self.zk.get_data(self.path.as_str());
         // An older state of the same node is found out by its version; after a write that was
         // refused, the server has what refused it. Of another node the version may be the same,
@@ -219,10 +223,13 @@ impl Site {
             (false, false) => read.synced(),
         };
         match read.with_stat().await {
-            Ok((data, stat)) => {
-                Ok(Node::Present { czxid: Some(stat.czxid), version: stat.version, data, proof })
-            }
-            Err(error) if error.kind() == ErrorKind::NoNode => Ok(Node::Absent),
+            Ok((data, stat)) => Ok(CounterNode::Present {
+                czxid: Some(stat.czxid),
+                version: stat.version,
+                data,
+                proof,
+            }),
+            Err(error) if error.kind() == ErrorKind::NoNode => Ok(CounterNode::Absent),
             Err(error) => Err(error.into()),
         }
     }
@@ -230,20 +237,21 @@ impl Site {
     /// Writes data if the node is the known one, and creates companions in the same transaction.
     /// Returns the node after the write, unless it could be confused with another one. Withdrawn
     /// before it is sent, nothing is written.
+    #[expect(clippy::too_many_lines, reason = "one write: build, send, judge")]
     pub(super) async fn write(
         &self,
-        node: Node,
+        node: CounterNode,
         data: Bytes,
         companions: Vec<CreateOp>,
         guard: Option<&LockGuard>,
         withdrawal: CancellationToken,
-    ) -> Result<Option<Node>, Failure> {
+    ) -> Result<Option<CounterNode>, WriteFailure> {
         let path = self.path.as_str();
         let transaction = guard.map_or_else(|| self.zk.transaction(), LockGuard::fenced);
         let transaction = withdrawn_by(transaction.uncompressed(), withdrawal);
         let mut transaction = match &node {
-            Node::Absent => transaction.with(CreateOp::new(path).data(data.clone())),
-            Node::Present { version, .. } => transaction
+            CounterNode::Absent => transaction.with(CreateOp::new(path).data(data.clone())),
+            CounterNode::Present { version, .. } => transaction
                 .with(SetDataOp::new(path, data.clone()).version(Version::Exactly(*version))),
         };
         for companion in companions {
@@ -254,12 +262,12 @@ impl Site {
             Some(receipt) => {
                 let transaction = transaction.certain(receipt);
                 let transaction = match &node {
-                    Node::Present { proof, .. } => match self.guarding(proof.as_ref()) {
+                    CounterNode::Present { proof, .. } => match self.guarding(proof.as_ref()) {
                         // Of another node at the path the version may be the same.
                         Some(proof) => transaction.while_there(proof),
                         _ => transaction,
                     },
-                    Node::Absent => transaction,
+                    CounterNode::Absent => transaction,
                 };
                 transaction.await.map(|applied| {
                     if let Some(stat) =
@@ -284,11 +292,11 @@ impl Site {
                 COUNTER_WRITES.of(&self.zk, []).add(1);
                 self.set_proof(proof.clone());
                 return Ok(match node.written(data, proof) {
-                    Node::Present { czxid, version, data, proof } => {
+                    CounterNode::Present { czxid, version, data, proof } => {
                         let czxid = czxid.or(created);
-                        czxid.map(|_| Node::Present { czxid, version, data, proof })
+                        czxid.map(|_| CounterNode::Present { czxid, version, data, proof })
                     }
-                    Node::Absent => None,
+                    CounterNode::Absent => None,
                 });
             }
             Err(error) => error,
@@ -296,32 +304,32 @@ impl Site {
         debug!(path, %error, "not written");
         if error.may_have_applied() {
             return match self.receipt {
-                Some(_) => Err(Failure::Unknown(error)),
+                Some(_) => Err(WriteFailure::Unknown(error)),
                 None => self.find_out(&node, error).await,
             };
         }
         match error.kind() {
-            ErrorKind::OwnershipLost => Err(Failure::LockLost),
-            ErrorKind::Withdrawn => Err(Failure::Withdrawn),
+            ErrorKind::OwnershipLost => Err(WriteFailure::LockLost),
+            ErrorKind::Withdrawn => Err(WriteFailure::Withdrawn),
             ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NoNode }
-                if node == Node::Absent =>
+                if node == CounterNode::Absent =>
             {
                 create_parents(&self.zk, path)
                     .await
-                    .map_err(|error| Failure::Other(error.into()))?;
-                Err(Failure::Conflict)
+                    .map_err(|error| WriteFailure::Other(error.into()))?;
+                Err(WriteFailure::Conflict)
             }
             ErrorKind::TransactionFailed {
                 index: 0,
                 code: ErrorCode::BadVersion | ErrorCode::NoNode | ErrorCode::NodeExists,
-            } => Err(Failure::Conflict),
+            } => Err(WriteFailure::Conflict),
             ErrorKind::TransactionFailed { index: index @ 1.., code } => {
-                Err(Failure::Companion(index - 1, code, error))
+                Err(WriteFailure::Companion(index - 1, code, error))
             }
             // The receipt is gone, perhaps with the node, or with its session.
             ErrorKind::NoNode => {
                 self.set_proof(None);
-                Err(Failure::Conflict)
+                Err(WriteFailure::Conflict)
             }
             ErrorKind::NoAuth | ErrorKind::NoChildrenForEphemerals
                 if self
@@ -333,9 +341,9 @@ impl Site {
                     .receipt
                     .as_ref()
                     .map_or_else(String::new, |receipt| receipt.parent().to_owned());
-                Err(Failure::Other(Error::ReceiptDenied { parent, why: error }))
+                Err(WriteFailure::Other(Error::ReceiptDenied { parent, why: error }))
             }
-            _ => Err(Failure::Other(error.into())),
+            _ => Err(WriteFailure::Other(error.into())),
         }
     }
 
@@ -349,16 +357,16 @@ impl Site {
         self.has_others.load(Ordering::Relaxed)
     }
 
-    fn proof(&self) -> Option<Proof> {
+    fn proof(&self) -> Option<CommitProof> {
         self.proof.lock().clone()
     }
 
-    fn set_proof(&self, proof: Option<Proof>) {
+    fn set_proof(&self, proof: Option<CommitProof>) {
         *self.proof.lock() = proof;
     }
 
     /// The proof, if it shows that the node is the same as before.
-    fn guarding<'p>(&self, proof: Option<&'p Proof>) -> Option<&'p Proof> {
+    fn guarding<'p>(&self, proof: Option<&'p CommitProof>) -> Option<&'p CommitProof> {
         proof.filter(|_| self.receipt.as_ref().is_some_and(|receipt| self.is_below(receipt)))
     }
 
@@ -370,15 +378,19 @@ impl Site {
 
     /// Without a receipt: whether a write whose response was lost was not applied. That it was,
     /// nothing proves.
-    async fn find_out(&self, node: &Node, lost: ZkError) -> Result<Option<Node>, Failure> {
+    async fn find_out(
+        &self,
+        node: &CounterNode,
+        lost: ZkError,
+    ) -> Result<Option<CounterNode>, WriteFailure> {
         match (node, self.zk.exists(self.path.as_str()).linearizable().await) {
-            (Node::Absent, Ok(None)) => Err(Failure::Conflict),
-            (Node::Present { czxid, version, .. }, Ok(Some(stat)))
+            (CounterNode::Absent, Ok(None)) => Err(WriteFailure::Conflict),
+            (CounterNode::Present { czxid, version, .. }, Ok(Some(stat)))
                 if stat.version == *version && *czxid == Some(stat.czxid) =>
             {
-                Err(Failure::Conflict)
+                Err(WriteFailure::Conflict)
             }
-            _ => Err(Failure::Unknown(lost)),
+            _ => Err(WriteFailure::Unknown(lost)),
         }
     }
 
@@ -393,14 +405,14 @@ impl Site {
 
 /// The conflicting writes that an operation, or a batch, has met.
 #[derive(Debug)]
-pub(super) struct Conflicts {
-    met: race::Conflicts,
+pub(super) struct WriteConflicts {
+    met: race::RaceConflicts,
     guard: Option<LockGuard>,
 }
 
-impl Conflicts {
+impl WriteConflicts {
     pub(super) const fn new() -> Self {
-        Self { met: race::Conflicts::new(), guard: None }
+        Self { met: race::RaceConflicts::new(), guard: None }
     }
 
     /// The lock, since there were too many of them.
@@ -409,7 +421,11 @@ impl Conflicts {
     }
 
     /// Waits before the next try, or acquires the lock.
-    pub(super) async fn met(&mut self, site: &Site, is_lock_lost: bool) -> Result<(), Error> {
+    pub(super) async fn met(
+        &mut self,
+        site: &CounterSite,
+        is_lock_lost: bool,
+    ) -> Result<(), Error> {
         COUNTER_CONFLICTS.of(&site.zk, []).add(1);
         let met = self.met.note();
         if is_lock_lost {

@@ -11,7 +11,9 @@ use zk_curator::watch::DataWatch;
 
 use super::error::Error;
 use super::handle::Change;
-use super::site::{Conflicts, Failure, Node, Site, SiteOptions, site_settings};
+use super::site::{
+    CounterNode, CounterSite, SiteOptions, WriteConflicts, WriteFailure, site_settings,
+};
 use crate::observe::COUNTER_UNKNOWN;
 
 /// A value in a node that many processes change (`DistributedAtomicValue`): bytes, text, or a type
@@ -28,7 +30,7 @@ use crate::observe::COUNTER_UNKNOWN;
 /// # zk.start().await?;
 /// use zk_curator_recipes::counter::DistributedAtomicValue;
 ///
-/// let owner = DistributedAtomicValue::<String>::at(&zk, "/shards/7");
+/// let owner = DistributedAtomicValue::<String>::new(&zk, "/shards/7");
 /// assert!(owner.initialize(&"a".to_owned()).await?);
 /// assert!(owner.compare_and_set(&"a".to_owned(), &"b".to_owned()).await?.is_ok());
 /// let change = owner.modify(|owner| owner.map(|owner| owner + "!")).await?;
@@ -37,7 +39,7 @@ use crate::observe::COUNTER_UNKNOWN;
 /// # Ok(()) }
 /// ```
 pub struct DistributedAtomicValue<T> {
-    site: Arc<Site>,
+    site: Arc<CounterSite>,
     value: PhantomData<fn(T) -> T>,
 }
 
@@ -69,7 +71,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
     /// A value with Curator's defaults. Nothing is sent; a path that is not valid is refused by the
     /// first operation.
     #[must_use = "nothing is sent until it is used"]
-    pub fn at(zk: &CuratorFramework, path: impl Into<String>) -> Self {
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         Self::builder(zk, path).build()
     }
 
@@ -189,7 +191,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         &self,
         mut function: impl FnMut(Option<&Bytes>) -> Result<Option<Bytes>, Error>,
     ) -> Result<Change<Option<T>>, Error> {
-        let mut conflicts = Conflicts::new();
+        let mut conflicts = WriteConflicts::new();
         let mut node = self.site.read(false).await?;
         loop {
             let replaced = match function(node.data()) {
@@ -222,13 +224,15 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
                 self.site.write(node.clone(), data, Vec::new(), conflicts.guard(), never).await;
             let is_lock_lost = match written {
                 Ok(_) => return Ok(change),
-                Err(Failure::Unknown(why)) => {
+                Err(WriteFailure::Unknown(why)) => {
                     COUNTER_UNKNOWN.of(&self.site.zk, []).add(1);
                     return Err(Error::Unknown { path: self.path().to_owned(), why });
                 }
-                Err(Failure::Other(error)) => return Err(error),
-                Err(Failure::LockLost) => true,
-                Err(Failure::Conflict | Failure::Companion(..) | Failure::Withdrawn) => false,
+                Err(WriteFailure::Other(error)) => return Err(error),
+                Err(WriteFailure::LockLost) => true,
+                Err(
+                    WriteFailure::Conflict | WriteFailure::Companion(..) | WriteFailure::Withdrawn,
+                ) => false,
             };
             conflicts.met(&self.site, is_lock_lost).await?;
             node = self.site.read(false).await?;
@@ -239,7 +243,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         value.to_data().map_err(|why| Error::Unencodable { path: self.path().to_owned(), why })
     }
 
-    fn decode(&self, node: &Node) -> Result<Option<T>, Error> {
+    fn decode(&self, node: &CounterNode) -> Result<Option<T>, Error> {
         node.data().map(|data| self.decode_data(data)).transpose()
     }
 

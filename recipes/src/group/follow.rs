@@ -65,7 +65,7 @@ pub struct GroupWatch {
     list: Option<Watch>,
     ids: BTreeSet<String>,
     /// The members that were read.
-    seen: BTreeMap<String, Member>,
+    seen: BTreeMap<String, FollowedMember>,
     /// The events that were not returned yet.
     pending: VecDeque<GroupEvent>,
     /// The members that were reported.
@@ -74,7 +74,7 @@ pub struct GroupWatch {
     unreadable: BTreeMap<String, ErrorKind>,
 }
 
-enum Member {
+enum FollowedMember {
     Readable {
         czxid: i64,
         mzxid: i64,
@@ -175,7 +175,7 @@ impl GroupWatch {
             self.list(path).await?;
         }
         let is_known = |id: &&String| {
-            matches!(self.seen.get(*id), Some(Member::Readable { watch: Some(_), .. }))
+            matches!(self.seen.get(*id), Some(FollowedMember::Readable { watch: Some(_), .. }))
         };
         let unknown: Vec<_> = self.ids.iter().filter(|id| !is_known(id)).cloned().collect();
         let reads: Vec<_> =
@@ -218,16 +218,17 @@ impl GroupWatch {
 
     fn found(&mut self, id: &str, read: Watched<(Bytes, Stat)>) {
         let Watched { value: (data, stat), watch, .. } = read;
-        let member = Member::Readable { czxid: stat.czxid, mzxid: stat.mzxid, watch: Some(watch) };
+        let member =
+            FollowedMember::Readable { czxid: stat.czxid, mzxid: stat.mzxid, watch: Some(watch) };
         let id = id.to_owned();
         match self.seen.insert(id.clone(), member) {
-            Some(Member::Readable { czxid, mzxid, .. }) if czxid == stat.czxid => {
+            Some(FollowedMember::Readable { czxid, mzxid, .. }) if czxid == stat.czxid => {
                 if mzxid != stat.mzxid {
                     self.pending.push_back(GroupEvent::Changed { id, data });
                 }
             }
             before => {
-                if matches!(before, Some(Member::Readable { .. })) {
+                if matches!(before, Some(FollowedMember::Readable { .. })) {
                     self.pending.push_back(GroupEvent::Left { id: id.clone() });
                 }
                 self.pending.push_back(GroupEvent::Joined { id, data });
@@ -237,8 +238,8 @@ impl GroupWatch {
 
     /// A member is there, and cannot be read.
     fn hidden(&mut self, id: &str, error: ErrorKind) {
-        let before = self.seen.insert(id.to_owned(), Member::Unreadable(error));
-        if !matches!(before, Some(Member::Unreadable(before)) if before == error) {
+        let before = self.seen.insert(id.to_owned(), FollowedMember::Unreadable(error));
+        if !matches!(before, Some(FollowedMember::Unreadable(before)) if before == error) {
             debug!(path = self.path, id, ?error, "a member cannot be read");
             self.pending.push_back(GroupEvent::Unreadable { id: id.to_owned(), error });
         }
@@ -262,7 +263,7 @@ impl GroupWatch {
         };
         let mut changed = fired(&mut self.list);
         for member in self.seen.values_mut() {
-            if let Member::Readable { watch, .. } = member {
+            if let FollowedMember::Readable { watch, .. } = member {
                 changed |= fired(watch);
             }
         }

@@ -77,8 +77,8 @@ impl GroupMember {
     /// for example `NoNode` when the group [is not there](Group::join). It is tried again all the
     /// same. `Closed` when the framework is closed. `InvalidPath` when the path of the group is not
     /// valid, or the id is no name for a node, and `InvalidArgument` if it is the name of a
-    /// [receipt](zk_curator::certain::is_receipt): it never joins. `NodeExists` if a persistent node
-    /// has the name.
+    /// [receipt](zk_curator::certain::is_receipt): it never joins. `NodeExists` if a persistent
+    /// node has the name.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -150,19 +150,19 @@ impl GroupMemberBuilder {
 
     /// Joins kazoo's `Party`: its node is `<32hex>__party__` below a persistent node, and its data
     /// are the id, whatever [`data`](Self::data) says. The [group](GroupMember::group) of the
-    /// member [reads](Group::kazoo_party) such names.
+    /// member [reads](Group::with_kazoo_party) such names.
     ///
     /// Unlike kazoo's member, it does not count a node of its former session as its own.
-    pub fn kazoo_party(mut self) -> Self {
-        self.group = self.group.kazoo_party();
+    pub fn with_kazoo_party(mut self) -> Self {
+        self.group = self.group.with_kazoo_party();
         self
     }
 
     /// Joins kazoo's `ShallowParty`: its node is `<32hex>-<id>` below a persistent node, and its
     /// data are the id, whatever [`data`](Self::data) says. The [group](GroupMember::group) of the
-    /// member [reads](Group::kazoo_shallow_party) such names.
-    pub fn kazoo_shallow_party(mut self) -> Self {
-        self.group = self.group.kazoo_shallow_party();
+    /// member [reads](Group::with_kazoo_shallow_party) such names.
+    pub fn with_kazoo_shallow_party(mut self) -> Self {
+        self.group = self.group.with_kazoo_shallow_party();
         self
     }
 

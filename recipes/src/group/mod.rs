@@ -7,8 +7,8 @@
 //!   └─ worker-2
 //! ```
 //! The layout of Apache Curator's `GroupMember`. kazoo's `Party` and `ShallowParty` are
-//! [modes](Group::kazoo_party): the members' nodes are then `<32hex>__party__` and `<32hex>-<id>`,
-//! with the id as data, below a persistent node.
+//! [modes](Group::with_kazoo_party): the members' nodes are then `<32hex>__party__` and
+//! `<32hex>-<id>`, with the id as data, below a persistent node.
 //!
 //! # Protocol
 //! 1. A [`GroupMember`] keeps its node in existence, as
@@ -94,9 +94,9 @@ impl Group {
     ///
     /// Ids need not differ there, so the keys of [`members`](Self::members), and the ids of
     /// [events](GroupEvent), are the names of the nodes; the data are the ids, as UTF-8. Members
-    /// join with [`GroupMemberBuilder::kazoo_party`]. The data are never compressed.
+    /// join with [`GroupMemberBuilder::with_kazoo_party`]. The data are never compressed.
     #[must_use]
-    pub fn kazoo_party(mut self) -> Self {
+    pub fn with_kazoo_party(mut self) -> Self {
         self.zk = self.zk.uncompressed();
         self.naming = Naming::Party;
         self
@@ -105,11 +105,11 @@ impl Group {
     /// Reads the members of kazoo's `ShallowParty` at this path: all its children, named
     /// `<32hex>-<id>`.
     ///
-    /// Keys and data are as for [`kazoo_party`](Self::kazoo_party). [`members`](Self::members)
-    /// takes one request, and no read of a member. Members join with
-    /// [`GroupMemberBuilder::kazoo_shallow_party`].
+    /// Keys and data are as for [`with_kazoo_party`](Self::with_kazoo_party).
+    /// [`members`](Self::members) takes one request, and no read of a member. Members join with
+    /// [`GroupMemberBuilder::with_kazoo_shallow_party`].
     #[must_use]
-    pub fn kazoo_shallow_party(mut self) -> Self {
+    pub fn with_kazoo_shallow_party(mut self) -> Self {
         self.zk = self.zk.uncompressed();
         self.naming = Naming::ShallowParty;
         self
@@ -130,8 +130,8 @@ impl Group {
     /// # Cancel safety
     /// Once polled, the group may be created.
     pub async fn create(&self) -> Result<(), Error> {
-        let create = self.zk.create(&self.path).creating_parents_as_containers().data(Bytes::new());
-        match create.idempotent().await {
+        let create = self.zk.create(&self.path).creating_parents_as_containers();
+        match create.data(Bytes::new()).uncompressed().idempotent().await {
             Err(error) if error.kind() != ErrorKind::NodeExists => Err(error),
             _ => Ok(()),
         }

@@ -103,7 +103,7 @@ pub fn deadlocks(findings: &[Finding]) -> Deadlocks {
 }
 
 /// A contender that waits, and the contenders that it waits for.
-struct Blocked<'a> {
+struct BlockedWaiter<'a> {
     lock: &'a Finding,
     waiter: &'a Contender,
     session: SessionId,
@@ -127,7 +127,7 @@ struct Edge {
 }
 
 struct Graph<'a> {
-    waits: Vec<Blocked<'a>>,
+    waits: Vec<BlockedWaiter<'a>>,
     /// The waits of each session, and of the sessions for whose end it waits.
     by_session: BTreeMap<SessionId, Vec<usize>>,
 }
@@ -158,7 +158,7 @@ impl<'a> Graph<'a> {
     fn before(&self, lock: &Finding, blocker: &Contender) -> impl Iterator<Item = usize> {
         let of_session = blocker.session.and_then(|session| self.by_session.get(&session));
         of_session.into_iter().flatten().copied().filter(move |wait| {
-            let Blocked { lock: other, waiter, own, session, .. } = &self.waits[*wait];
+            let BlockedWaiter { lock: other, waiter, own, session, .. } = &self.waits[*wait];
             let is_within = blocker.session != Some(*session);
             waiter.path == blocker.path || ((is_within || other.path != lock.path) && own.is_none())
         })
@@ -179,7 +179,7 @@ impl<'a> Graph<'a> {
         stuck
     }
 
-    fn is_stuck(&self, wait: &Blocked<'_>, stuck: &[bool], removed: Option<&str>) -> bool {
+    fn is_stuck(&self, wait: &BlockedWaiter<'_>, stuck: &[bool], removed: Option<&str>) -> bool {
         let is_removed = |contender: &Contender| removed == Some(contender.path.as_str());
         let keeps = |blocker: &Contender| {
             !is_removed(blocker) && self.before(wait.lock, blocker).any(|before| stuck[before])
@@ -231,7 +231,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-impl<'a> Blocked<'a> {
+impl<'a> BlockedWaiter<'a> {
     /// The blockers of other sessions. A wait behind its own session is reported apart.
     fn others(&self) -> impl Iterator<Item = (usize, &'a Contender)> {
         let own = Some(self.session);
@@ -252,7 +252,7 @@ impl<'a> Blocked<'a> {
 }
 
 /// The waits in a recipe.
-fn waits_of(lock: &Finding) -> Vec<Blocked<'_>> {
+fn waits_of(lock: &Finding) -> Vec<BlockedWaiter<'_>> {
     let is_lock =
         matches!(lock.kind, RecipeKind::Mutex | RecipeKind::ReadWriteLock | RecipeKind::Semaphore);
     let is_semaphore = lock.kind == RecipeKind::Semaphore;
@@ -270,7 +270,14 @@ fn waits_of(lock: &Finding) -> Vec<Blocked<'_>> {
         let holders = holders.filter(|_| any || !is_semaphore);
         let own = *first.entry(waiter.session).or_insert(waiter);
         let own = Some(own).filter(|own| own.path != waiter.path && !is_semaphore);
-        Some(Blocked { lock, waiter, session, blockers: holders.chain(on).collect(), any, own })
+        Some(BlockedWaiter {
+            lock,
+            waiter,
+            session,
+            blockers: holders.chain(on).collect(),
+            any,
+            own,
+        })
     });
     blocked.collect()
 }

@@ -13,14 +13,14 @@ use crate::lock::is_revocation;
 
 /// A finding without the nodes that remain: [`finish`](Self::finish) computes them, so that no
 /// child is forgotten.
-pub(super) struct Draft<'n> {
+pub(super) struct FindingDraft<'n> {
     root: &'n Node,
     /// Directories of the layout whose children contend.
     inside: Vec<&'n Node>,
     finding: Finding,
 }
 
-impl<'n> Draft<'n> {
+impl<'n> FindingDraft<'n> {
     pub(super) fn new(root: &'n Node, kind: RecipeKind, library: Library) -> Self {
         let finding = Finding {
             path: root.path.clone(),

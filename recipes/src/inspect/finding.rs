@@ -105,9 +105,9 @@ pub enum Role {
     Reader,
     /// Writes under a lock, or waits to.
     Writer,
-    /// Holds a lease of a semaphore.
+    /// Holds a permit of a semaphore.
     Lease,
-    /// Waits for its turn to acquire a lease of a semaphore.
+    /// Waits for its turn to acquire a permit of a semaphore.
     Acquirer,
     /// Leads, or waits to.
     Candidate,

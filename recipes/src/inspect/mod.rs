@@ -45,8 +45,8 @@
 //! # Assumptions
 //! The nodes are not read at one moment, and the connected server may lag. A lock that is passed on
 //! quickly may appear free. An empty lock leaves no trace, so it is
-//! [unknown](RecipeKind::Unknown). Locks with a [name of their own](crate::lock::InterProcessMutex::lock_name)
-//! are not recognised.
+//! [unknown](RecipeKind::Unknown). Locks with a [name of their
+//! own](crate::lock::InterProcessMutex::lock_name) are not recognised.
 //!
 //! # Connection loss
 //! The reads are repeated according to the retry policy.

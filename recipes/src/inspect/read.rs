@@ -40,7 +40,7 @@ pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<F
     let zk = zk.uncompressed();
     let mut tree = start(chain(&zk, &path).await?);
     let depth = depth_of(&tree);
-    Reader::new(&zk, MOST_NODES, depth).read_below(&mut tree).await?;
+    NodeReader::new(&zk, MOST_NODES, depth).read_below(&mut tree).await?;
     let mut finding = recognise(&tree);
     if finding.has_own_lock() {
         let lock = ZPath::for_operation("inspect", format!("{}{KAZOO_LOCK}", finding.path))?;
@@ -98,8 +98,8 @@ async fn read_tree<'z>(
     path: &ZPath,
     limit: usize,
     depth: usize,
-) -> Result<(Node, Reader<'z>), Error> {
-    let mut reader = Reader::new(zk, limit.saturating_sub(1), depth);
+) -> Result<(Node, NodeReader<'z>), Error> {
+    let mut reader = NodeReader::new(zk, limit.saturating_sub(1), depth);
     let mut nodes = read_nodes(zk, vec![path.as_str().to_owned()]).await?;
     let mut tree = nodes.pop().expect("invariant: one result for each path")?;
     reader.read_below(&mut tree).await?;
@@ -196,7 +196,7 @@ fn depth_of(node: &Node) -> usize {
 }
 
 /// Reads a tree level by level.
-struct Reader<'z> {
+struct NodeReader<'z> {
     zk: &'z CuratorFramework,
     /// The number of nodes that may still be read.
     left: usize,
@@ -210,7 +210,7 @@ struct Reader<'z> {
     unreadable: BTreeMap<String, ErrorKind>,
 }
 
-impl<'z> Reader<'z> {
+impl<'z> NodeReader<'z> {
     const fn new(zk: &'z CuratorFramework, left: usize, depth: usize) -> Self {
         Self { zk, left, depth, read: 0, was_cut: false, unreadable: BTreeMap::new() }
     }

@@ -343,6 +343,7 @@ impl fmt::Display for Owner {
 }
 
 impl fmt::Display for Verdict {
+    #[expect(clippy::too_many_lines, reason = "a list of texts")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = |holds: bool| if holds { "held by" } else { "waited for by" };
         match self {

@@ -3,8 +3,8 @@ use zk_curator::op::Transaction;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode};
 
-use super::leadership::Told;
-use super::queue::{Queue, withdraw};
+use super::leadership::TermLog;
+use super::queue::{CandidateQueue, withdraw};
 use super::{Error, Leadership, Observer, Proclaimed, tag};
 use crate::contender::Contender;
 use crate::measure::Candidacy;
@@ -62,14 +62,14 @@ use crate::measure::Candidacy;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Election {
-    queue: Queue,
+    queue: CandidateQueue,
 }
 
 impl Election {
     /// The election at a path. Nothing is sent; a path that is not valid is refused when it is
     /// used.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        Self { queue: Queue::new(zk, path, tag::ELECTION, "election") }
+        Self { queue: CandidateQueue::new(zk, path, tag::ELECTION, "election") }
     }
 
     /// Takes part in the election of kazoo's `Election`, which needs no settings for it: names our
@@ -106,14 +106,14 @@ impl Election {
     /// # Cancel safety
     /// Dropping the future leaves the election in the background.
     pub async fn campaign(&self, value: impl Into<Bytes>) -> Result<Elected, Error> {
-        let Queue { zk, rule, .. } = &self.queue;
+        let CandidateQueue { zk, rule, .. } = &self.queue;
         let (parent, value) = (self.queue.parent("campaign")?, value.into());
         let candidacy = self.queue.candidacy();
         loop {
             let contender = Contender::enter(zk, &parent, rule, &value).await?.turn().await?;
             let (node, kept) = contender.into_parts();
             if let Some((leadership, watch)) = Leadership::begin(zk, &node, kept).await? {
-                let told = Told::begin(&leadership, self.queue.recipe);
+                let told = TermLog::begin(&leadership, self.queue.recipe);
                 return Ok(Elected {
                     zk: zk.clone(),
                     node,
@@ -158,7 +158,7 @@ impl Election {
 #[must_use = "dropping it resigns in the background"]
 pub struct Elected {
     /// Ends before the node does.
-    told: Told,
+    told: TermLog,
     zk: CuratorFramework,
     node: OwnedNode,
     leadership: Leadership,

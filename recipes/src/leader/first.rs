@@ -5,7 +5,7 @@ use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, EventType};
 
 use super::{Error, Participant, tag};
 use crate::lock;
-use crate::participant::{Read, in_order};
+use crate::participant::{ReadAge, in_order};
 use crate::path::child;
 
 /// The tags of elections, and what observes them.
@@ -34,14 +34,14 @@ pub(super) struct FirstCandidate {
     /// The name of the node that was first.
     first: Option<String>,
     /// The place that was returned last; nothing in it if there was no candidate.
-    told: Option<Option<Place>>,
+    told: Option<Option<CandidateHistory>>,
     /// `true` if it was logged that the candidates belong to another kind of election.
     has_warned: bool,
 }
 
 /// The place of a candidate and its data in history: the transactions that created the node, and
 /// changed it last.
-type Place = (i64, i64);
+type CandidateHistory = (i64, i64);
 
 impl FirstCandidate {
     pub(super) fn new(zk: &CuratorFramework, path: &str, tag: &'static str) -> Self {
@@ -99,20 +99,23 @@ impl FirstCandidate {
     }
 
     /// Reads which node is first, and leaves a watch for the next change.
-    async fn look(&mut self, parent: &ZPath) -> Result<Option<(Place, Participant)>, ZkError> {
+    async fn look(
+        &mut self,
+        parent: &ZPath,
+    ) -> Result<Option<(CandidateHistory, Participant)>, ZkError> {
         let (zk, mut read) = match &self.session {
-            Some(session) => (session.clone(), Read::AsIs),
-            None => (self.zk.bound_to_session()?, Read::BehindQuorum),
+            Some(session) => (session.clone(), ReadAge::AsIs),
+            None => (self.zk.bound_to_session()?, ReadAge::BehindQuorum),
         };
         loop {
             // A node that was listed in the last session may be gone, and a lagging server would
             // still show it.
-            let known = self.first.take().filter(|_| read == Read::AsIs);
+            let known = self.first.take().filter(|_| read == ReadAge::AsIs);
             let candidates = match known {
                 Some(first) => vec![first],
                 None => in_order(&zk, parent, self.tag, read).await?, // 1
             };
-            (self.session, read) = (Some(zk.clone()), Read::AsIs);
+            (self.session, read) = (Some(zk.clone()), ReadAge::AsIs);
             for name in candidates {
                 let path = child(parent, &name);
                 // 2

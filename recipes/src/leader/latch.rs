@@ -8,10 +8,10 @@ use zk_curator::internal::{Setbacks, Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode};
 
-use super::leadership::Told;
-use super::queue::{Place, Queue, candidate_settings, withdraw};
+use super::leadership::TermLog;
+use super::queue::{CandidateQueue, PlaceInLine, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
-use crate::contender::{Contender, Kept};
+use crate::contender::{Contender, KeptWatch};
 
 /// The pause after a failure that an immediate retry cannot fix, such as a missing permission.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Debug, Clone)]
 pub struct LeaderLatch {
-    queue: Queue,
+    queue: CandidateQueue,
     close_mode: CloseMode,
 }
 
@@ -104,7 +104,7 @@ impl LeaderLatch {
         path: impl Into<String>,
         recipe: &'static str,
     ) -> Self {
-        let queue = Queue::new(zk, path, tag::LATCH, recipe);
+        let queue = CandidateQueue::new(zk, path, tag::LATCH, recipe);
         Self { queue, close_mode: CloseMode::default() }
     }
 
@@ -131,7 +131,7 @@ impl LeaderLatch {
     /// Outside a tokio runtime, if the framework has no spawner.
     #[doc(alias = "start")]
     pub fn join(&self) -> Candidate {
-        let view = Arc::new(Signal::new(View {
+        let view = Arc::new(Signal::new(LatchView {
             state: LatchState::Waiting,
             term: 0,
             silent: false,
@@ -207,7 +207,7 @@ pub enum LatchState {
 
 /// The state that the candidate, its streams and its task share.
 #[derive(Debug)]
-struct View {
+struct LatchView {
     state: LatchState,
     /// Counts the states.
     term: u64,
@@ -224,7 +224,7 @@ struct View {
 #[must_use = "dropping it leaves the election"]
 pub struct Candidate {
     zk: CuratorFramework,
-    view: Arc<Signal<View>>,
+    view: Arc<Signal<LatchView>>,
     leave: CancellationToken,
     close_mode: CloseMode,
 }
@@ -255,7 +255,7 @@ impl Candidate {
     /// Nothing is changed: the candidate stays in the election.
     pub async fn await_leadership(&self) -> Result<Leadership, Error> {
         self.zk.check_started("await_leadership", "")?;
-        let decided = |view: &View| match &view.state {
+        let decided = |view: &LatchView| match &view.state {
             LatchState::Failed(error) => Some(Err(error.clone().into())),
             LatchState::Closed => {
                 Some(Err(view.end.clone().and_then(Result::err).unwrap_or(Error::Closed)))
@@ -326,7 +326,7 @@ impl LatchState {
 /// term is over: another state follows.
 #[derive(Debug)]
 pub struct LatchStates {
-    view: Arc<Signal<View>>,
+    view: Arc<Signal<LatchView>>,
     /// The number of the last returned state.
     told: Option<u64>,
 }
@@ -339,7 +339,7 @@ impl LatchStates {
     /// Nothing is lost.
     pub async fn next(&mut self) -> Option<LatchState> {
         let told = self.told;
-        let news = |view: &View| {
+        let news = |view: &LatchView| {
             let is_closed = matches!(view.state, LatchState::Closed);
             match told {
                 Some(told) if told == view.term => is_closed.then_some(None),
@@ -362,9 +362,9 @@ impl LatchStates {
 
 /// The task of a candidate.
 struct CandidateTask {
-    queue: Queue,
+    queue: CandidateQueue,
     leave: CancellationToken,
-    view: Arc<Signal<View>>,
+    view: Arc<Signal<LatchView>>,
 }
 
 impl CandidateTask {
@@ -428,7 +428,7 @@ impl CandidateTask {
 
     /// Stays in the election with one node; if we have left it then, how that went.
     async fn round(&self, parent: &ZPath) -> Result<Option<Result<(), Error>>, Error> {
-        let mut place = Place::default();
+        let mut place = PlaceInLine::default();
         let elected = tokio::select! {
             biased;
             () = self.leave.cancelled() => None,
@@ -454,7 +454,7 @@ impl CandidateTask {
     async fn lead(
         &self,
         mut node: OwnedNode,
-        mut kept: Option<Kept>,
+        mut kept: Option<KeptWatch>,
     ) -> Result<Option<OwnedNode>, Error> {
         loop {
             let begun = tokio::select! {
@@ -464,7 +464,7 @@ impl CandidateTask {
             };
             let Some((leadership, watch)) = begun else { return Ok(None) };
             let leadership = leadership.watched();
-            let told = Told::begin(&leadership, self.queue.recipe);
+            let told = TermLog::begin(&leadership, self.queue.recipe);
             self.enter(LatchState::Leader(leadership.clone()));
             tokio::select! {
                 biased;

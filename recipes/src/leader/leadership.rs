@@ -9,7 +9,7 @@ use zk_curator::{
     SessionId,
 };
 
-use crate::contender::Kept;
+use crate::contender::KeptWatch;
 use crate::measure::MeasuredHold;
 
 /// Leadership for one term: until it is [over](Self::is_over). Cheap to clone and to give to
@@ -36,7 +36,7 @@ impl Leadership {
     pub(super) async fn begin(
         zk: &CuratorFramework,
         node: &OwnedNode,
-        kept: Option<Kept>,
+        kept: Option<KeptWatch>,
     ) -> Result<Option<(Self, Watch)>, Error> {
         let term = |since| Self {
             zk: zk.clone(),
@@ -155,9 +155,9 @@ impl Leadership {
 
 /// Says in the log that a term begins and, when it is dropped, that it is over: whatever ends it.
 #[derive(Debug)]
-pub(super) struct Told(Leadership, MeasuredHold);
+pub(super) struct TermLog(Leadership, MeasuredHold);
 
-impl Told {
+impl TermLog {
     pub(super) fn begin(leadership: &Leadership, recipe: &'static str) -> Self {
         let told = Self(leadership.clone(), MeasuredHold::of_leader(&leadership.zk, recipe));
         let (framework, session) = told.about();
@@ -172,7 +172,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for TermLog {
     fn drop(&mut self) {
         self.1.end(self.0.is_over());
         let (framework, session) = self.about();

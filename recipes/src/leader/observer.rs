@@ -2,7 +2,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use futures_util::Stream;
-use zk_curator::watch::until_error;
+use zk_curator::internal::until_error;
 use zk_curator::{CuratorFramework, FencingToken};
 
 use super::first::FirstCandidate;

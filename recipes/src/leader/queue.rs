@@ -4,30 +4,30 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, Error, ErrorKind, OwnedNode};
 
 use super::{Error as LeaderError, Participant};
-use crate::contender::{Contender, Kept};
+use crate::contender::{Contender, KeptWatch};
 use crate::lock;
 use crate::measure::Candidacy;
-use crate::order::{Blocker, Rule, Tag};
+use crate::order::{Blocker, NodeTag, OrderRule};
 use crate::participant::{first_participant, participants};
 
 /// The candidates, in their order; the first leads.
 #[derive(Debug, Clone)]
-pub(super) struct Queue {
+pub(super) struct CandidateQueue {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     /// The data of our nodes.
     pub(super) data: Bytes,
     /// The tag of our nodes.
     pub(super) tag: &'static str,
-    pub(super) rule: Rule,
+    pub(super) rule: OrderRule,
     /// The name in metrics.
     pub(super) recipe: &'static str,
 }
 
 /// The place of this client in a queue, if it has one. Dropping it leaves the queue.
-pub(super) type Place<'a> = Option<Contender<'a>>;
+pub(super) type PlaceInLine<'a> = Option<Contender<'a>>;
 
-impl Queue {
+impl CandidateQueue {
     pub(super) fn new(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -39,7 +39,7 @@ impl Queue {
             path: path.into(),
             data: Bytes::new(),
             tag,
-            rule: Rule::exclusive(tag),
+            rule: OrderRule::exclusive(tag),
             recipe,
         }
     }
@@ -49,9 +49,9 @@ impl Queue {
         if self.tag == lock::tag::KAZOO {
             return self;
         }
-        let before = Blocker { tag: Tag::Borrowed(self.tag), can_be_replaced: false };
+        let before = Blocker { tag: NodeTag::Borrowed(self.tag), can_be_replaced: false };
         self.tag = lock::tag::KAZOO;
-        self.rule = Rule { parent_stays: true, ..Rule::exclusive(self.tag) };
+        self.rule = OrderRule { parent_stays: true, ..OrderRule::exclusive(self.tag) };
         self.rule.waits_for.push(before);
         self
     }
@@ -68,8 +68,8 @@ impl Queue {
     pub(super) async fn turn<'a>(
         &'a self,
         parent: &'a ZPath,
-        place: &mut Place<'a>,
-    ) -> Result<(OwnedNode, Option<Kept>), Error> {
+        place: &mut PlaceInLine<'a>,
+    ) -> Result<(OwnedNode, Option<KeptWatch>), Error> {
         self.zk.wait_connected().await?; // CURATOR-110
         loop {
             match self.try_turn(parent, place).await {
@@ -90,7 +90,7 @@ impl Queue {
     async fn try_turn<'a>(
         &'a self,
         parent: &'a ZPath,
-        place: &mut Place<'a>,
+        place: &mut PlaceInLine<'a>,
     ) -> Result<bool, Error> {
         let contender = match place {
             Some(contender) => {

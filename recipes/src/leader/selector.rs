@@ -12,12 +12,12 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
-use super::leadership::Told;
-use super::queue::{Place, Queue, candidate_settings, withdraw};
+use super::leadership::TermLog;
+use super::queue::{CandidateQueue, PlaceInLine, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
 use crate::run::Run;
-use crate::shutdown::{Ending, Shutdown};
+use crate::shutdown::{RunEnding, Shutdown};
 
 /// A body that ends sooner has returned immediately.
 const SHORT_TERM: Duration = Duration::from_millis(100);
@@ -90,23 +90,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone)]
 pub struct LeaderSelector {
-    queue: Queue,
-    turns: Arc<Signal<Turns>>,
+    queue: CandidateQueue,
+    turns: Arc<Signal<SelectorTurns>>,
     closing: CancellationToken,
 }
 
 /// The runs of a selector that are under way.
 #[derive(Debug, Default)]
-struct Turns {
+struct SelectorTurns {
     running: usize,
     /// The running bodies, by number: one leads; bodies whose term is over may not have been
     /// dropped yet.
-    bodies: BTreeMap<u64, Body>,
+    bodies: BTreeMap<u64, TermBody>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Body {
+struct TermBody {
     leadership: Leadership,
     interrupt: CancellationToken,
 }
@@ -123,7 +123,7 @@ impl LeaderSelector {
         path: impl Into<String>,
         recipe: &'static str,
     ) -> Self {
-        let queue = Queue::new(zk, path, tag::SELECTOR, recipe);
+        let queue = CandidateQueue::new(zk, path, tag::SELECTOR, recipe);
         Self { queue, turns: Arc::default(), closing: CancellationToken::new() }
     }
 
@@ -158,7 +158,7 @@ impl LeaderSelector {
     {
         let parent = self.queue.parent("run_once")?;
         let _running = self.running()?;
-        self.turn(&parent, &Shutdown::never().ending(), body).await
+        self.turn(&parent, &Shutdown::new().ending(), body).await
     }
 
     /// Runs `body` whenever we lead, again and again, until the selector is [closed](Self::close).
@@ -198,7 +198,7 @@ impl LeaderSelector {
     async fn turns_until<F, Fut>(
         &self,
         parent: &ZPath,
-        ending: &Ending,
+        ending: &RunEnding,
         mut body: F,
     ) -> Result<(), Error>
     where
@@ -253,7 +253,7 @@ impl LeaderSelector {
     /// known here.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
-        self.turns.look(|turns| turns.bodies.values().any(Body::leads))
+        self.turns.look(|turns| turns.bodies.values().any(TermBody::leads))
     }
 
     /// Resolves when the selector is being closed. A body can await it to know when to end.
@@ -309,21 +309,21 @@ impl LeaderSelector {
         LeaderObserver::new(&self.queue.zk, self.path(), self.queue.tag)
     }
 
-    fn running(&self) -> Result<Running<'_>, Error> {
+    fn running(&self) -> Result<CountedRun<'_>, Error> {
         // Under the lock of the signal: `close` either counts it or stops it.
         self.turns.modify(|turns| {
             if self.closing.is_cancelled() {
                 return Err(Error::Closed);
             }
             turns.running += 1;
-            Ok(Running(&self.turns))
+            Ok(CountedRun(&self.turns))
         })
     }
 
     async fn turn<F, Fut>(
         &self,
         parent: &ZPath,
-        ending: &Ending,
+        ending: &RunEnding,
         body: F,
     ) -> Result<Fut::Output, Error>
     where
@@ -333,7 +333,7 @@ impl LeaderSelector {
         let _candidacy = self.queue.candidacy();
         // On the heap, for a body that is small.
         let (node, leadership, watch) = Box::pin(self.elected(parent, ending)).await?; // 1
-        let told = Told::begin(&leadership, self.queue.recipe);
+        let told = TermLog::begin(&leadership, self.queue.recipe);
         let running = RunningBody::begin(&self.turns, leadership.clone());
         // The body ends within this expression, whatever ends it.
         let ended = tokio::select! {
@@ -369,10 +369,10 @@ impl LeaderSelector {
     async fn elected(
         &self,
         parent: &ZPath,
-        ending: &Ending,
+        ending: &RunEnding,
     ) -> Result<(OwnedNode, Leadership, Watch), Error> {
         loop {
-            let mut place = Place::default();
+            let mut place = PlaceInLine::default();
             let turn = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => None,
@@ -412,15 +412,15 @@ impl fmt::Debug for LeaderSelector {
 }
 
 /// Counts a run until it has ended.
-struct Running<'a>(&'a Signal<Turns>);
+struct CountedRun<'a>(&'a Signal<SelectorTurns>);
 
-impl Drop for Running<'_> {
+impl Drop for CountedRun<'_> {
     fn drop(&mut self) {
         self.0.modify(|turns| turns.running -= 1);
     }
 }
 
-impl Body {
+impl TermBody {
     fn leads(&self) -> bool {
         !self.leadership.is_over()
     }
@@ -428,15 +428,15 @@ impl Body {
 
 /// Lists a body until it has ended.
 struct RunningBody<'a> {
-    turns: &'a Signal<Turns>,
+    turns: &'a Signal<SelectorTurns>,
     number: u64,
     interrupt: CancellationToken,
 }
 
 impl<'a> RunningBody<'a> {
-    fn begin(turns: &'a Signal<Turns>, leadership: Leadership) -> Self {
+    fn begin(turns: &'a Signal<SelectorTurns>, leadership: Leadership) -> Self {
         let interrupt = CancellationToken::new();
-        let body = Body { leadership, interrupt: interrupt.clone() };
+        let body = TermBody { leadership, interrupt: interrupt.clone() };
         let number = turns.modify(|turns| {
             turns.next += 1;
             turns.bodies.insert(turns.next, body);

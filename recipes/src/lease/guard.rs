@@ -6,8 +6,8 @@ use zk_curator::op::Transaction;
 use zk_curator::{FencingToken, Version};
 
 use super::error::Error;
-use super::held::Held;
-use super::site::Site;
+use super::held::HeldLease;
+use super::site::LeaseSite;
 use crate::measure::MeasuredHold;
 use crate::schedule::plan;
 
@@ -25,13 +25,13 @@ const LOOK: Duration = Duration::from_secs(1);
 /// same id. [`release`](Self::release) ends it.
 #[must_use = "the lease is held until its end, whether or not this is dropped"]
 pub struct TimedLeaseGuard {
-    site: Site,
-    held: Held,
+    site: LeaseSite,
+    held: HeldLease,
     measured: MeasuredHold,
 }
 
 impl TimedLeaseGuard {
-    pub(super) fn new(site: Site, held: Held) -> Self {
+    pub(super) fn new(site: LeaseSite, held: HeldLease) -> Self {
         let measured = MeasuredHold::of_lock(&site.zk, RECIPE);
         Self { site, held, measured }
     }

@@ -19,7 +19,7 @@ pub(super) const IDENTITY: &str = "_i_";
 
 /// A lease that is held, as it was written last.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldLease {
     pub(super) path: String,
     /// The path of its [identity](IDENTITY).
     pub(super) identity: String,
@@ -35,10 +35,10 @@ pub(super) struct Held {
     /// In seconds since the Unix epoch, by the leader's clock.
     pub(super) end: i64,
     /// Without the takes after it.
-    pub(super) deadline: Deadline,
+    pub(super) deadline: LeaseDeadline,
 }
 
-impl Held {
+impl HeldLease {
     pub(super) fn holder(&self) -> String {
         child(&self.path, HOLDER)
     }
@@ -46,14 +46,14 @@ impl Held {
 
 /// The end of a lease by the clock of this process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline {
+pub(super) struct LeaseDeadline {
     pub(super) since: Instant,
     /// The time for which the machine had been suspended before.
     pub(super) suspended: Duration,
     pub(super) lasts: Duration,
 }
 
-impl Deadline {
+impl LeaseDeadline {
     pub(super) fn left(&self, zk: &CuratorFramework) -> Duration {
         let suspended = suspended(zk).unwrap_or(self.suspended).saturating_sub(self.suspended);
         self.lasts.saturating_sub(self.since.elapsed().saturating_add(suspended))

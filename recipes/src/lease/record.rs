@@ -11,13 +11,13 @@ const FORMAT: i64 = 1;
 
 /// The holder of a lease and its end, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct LeaseRecord {
     pub(super) holder: String,
     /// In seconds since the Unix epoch.
     pub(super) end: i64,
 }
 
-impl Record {
+impl LeaseRecord {
     /// The data of the node, as Python's `json.dumps` writes them:
     /// ```text
     /// {"version": 1, "holder": "worker-1", "end": "2026-11-22T14:00:00"}
@@ -35,10 +35,10 @@ impl Record {
     /// `None` if these are not the data of a lease, or of another version of the format.
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         let mut fields = parse_object(std::str::from_utf8(data).ok()?)?;
-        if fields.remove("version") != Some(Value::Number(FORMAT)) {
+        if fields.remove("version") != Some(LeaseValue::Number(FORMAT)) {
             return None;
         }
-        let (Value::Text(holder), Value::Text(end)) =
+        let (LeaseValue::Text(holder), LeaseValue::Text(end)) =
             (fields.remove("holder")?, fields.remove("end")?)
         else {
             return None;
@@ -49,7 +49,7 @@ impl Record {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Value {
+enum LeaseValue {
     Text(String),
     /// A whole number.
     Number(i64),
@@ -76,7 +76,7 @@ fn quote(text: &str) -> String {
 }
 
 /// Parses an object of JSON whose values are neither objects nor arrays.
-fn parse_object(text: &str) -> Option<BTreeMap<String, Value>> {
+fn parse_object(text: &str) -> Option<BTreeMap<String, LeaseValue>> {
     let mut text = Scanner(text.chars().peekable());
     let mut fields = BTreeMap::new();
     text.expect('{')?;
@@ -110,9 +110,9 @@ impl Scanner<'_> {
         self.0.next_if_eq(&character).map(drop)
     }
 
-    fn value(&mut self) -> Option<Value> {
+    fn value(&mut self) -> Option<LeaseValue> {
         if self.0.peek() == Some(&'"') {
-            return self.string().map(Value::Text);
+            return self.string().map(LeaseValue::Text);
         }
         let mut word = String::new();
         let is_part = |next: &char| next.is_ascii_alphanumeric() || matches!(next, '+' | '-' | '.');
@@ -120,10 +120,10 @@ impl Scanner<'_> {
             word.push(next);
         }
         if let Ok(number) = word.parse() {
-            return Some(Value::Number(number));
+            return Some(LeaseValue::Number(number));
         }
         let is_known = matches!(word.as_str(), "true" | "false" | "null");
-        (is_known || word.parse::<f64>().is_ok()).then_some(Value::Other)
+        (is_known || word.parse::<f64>().is_ok()).then_some(LeaseValue::Other)
     }
 
     fn string(&mut self) -> Option<String> {
@@ -168,8 +168,8 @@ mod tests {
 
     use super::*;
 
-    fn record(holder: &str, end: i64) -> Record {
-        Record { holder: holder.into(), end }
+    fn record(holder: &str, end: i64) -> LeaseRecord {
+        LeaseRecord { holder: holder.into(), end }
     }
 
     #[test]
@@ -177,13 +177,13 @@ mod tests {
         let text = r#"{"version": 1, "holder": "h\u00f4st \"1\"\\\ud83d\ude00\u000a", "end": "2026-11-22T13:00:00"}"#;
         let expected = record("hôst \"1\"\\😀\n", 1_795_352_400);
         assert_eq!(expected.encode(), text);
-        assert_eq!(Record::parse(text.as_bytes()), Some(expected));
+        assert_eq!(LeaseRecord::parse(text.as_bytes()), Some(expected));
     }
 
     #[test]
     fn fields_may_come_in_any_order_and_with_others() {
         let text = "\n{ \"end\":\"2026-11-22T13:00:00\",\"holder\" : \"h\\u00f4\\n\\/\" , \"x\": null, \"y\": -1.5e3,\"version\":1}\n";
-        assert_eq!(Record::parse(text.as_bytes()), Some(record("hô\n/", 1_795_352_400)));
+        assert_eq!(LeaseRecord::parse(text.as_bytes()), Some(record("hô\n/", 1_795_352_400)));
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
             r#"{"version": 1, "holder": "h", "end": "2026-11-22T13:00:00"},"#,
             r#"{"version": 1, "holder": "h", "end": "2026-11-22T13:00:00",}"#,
         ] {
-            assert_eq!(Record::parse(text.as_bytes()), None, "{text}");
+            assert_eq!(LeaseRecord::parse(text.as_bytes()), None, "{text}");
         }
     }
 
@@ -212,14 +212,14 @@ mod tests {
             let record = record(&holder, end);
             let text = record.encode();
             prop_assert!(text.is_ascii());
-            prop_assert_eq!(Record::parse(text.as_bytes()), Some(record));
+            prop_assert_eq!(LeaseRecord::parse(text.as_bytes()), Some(record));
         }
 
         #[test]
         fn any_data_are_parsed_or_refused(data in any::<Vec<u8>>(), cut in any::<prop::sample::Index>()) {
-            prop_assert_eq!(Record::parse(&data), None);
+            prop_assert_eq!(LeaseRecord::parse(&data), None);
             let text = record("a\"b", 7).encode();
-            prop_assert_eq!(Record::parse(&text.as_bytes()[..cut.index(text.len())]), None);
+            prop_assert_eq!(LeaseRecord::parse(&text.as_bytes()[..cut.index(text.len())]), None);
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::record::Record;
+use super::record::LeaseRecord;
 use crate::schedule::plan;
 
 /// The state of a lease for one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LeaseStanding {
     /// The client holds it.
     Ours,
     /// The client held it last. A guard of an earlier take can still renew it.
@@ -22,28 +22,34 @@ pub(super) enum Standing {
 ///
 /// `margin` bounds the difference between the clocks of two leaders. The holder measures its time
 /// from the clock of one leader; the next one may be ahead.
-pub(super) fn judge(record: Option<&Record>, id: &str, now: i64, margin: Duration) -> Standing {
-    let Some(record) = record else { return Standing::Free };
+pub(super) fn judge(
+    record: Option<&LeaseRecord>,
+    id: &str,
+    now: i64,
+    margin: Duration,
+) -> LeaseStanding {
+    let Some(record) = record else { return LeaseStanding::Free };
     let is_over = now >= millis_of(record.end).saturating_add(millis(margin));
     match (record.holder == id, is_over) {
-        (true, true) => Standing::Lapsed,
-        (true, false) => Standing::Ours,
-        (false, true) => Standing::Free,
-        (false, false) => Standing::Held,
+        (true, true) => LeaseStanding::Lapsed,
+        (true, false) => LeaseStanding::Ours,
+        (false, true) => LeaseStanding::Free,
+        (false, false) => LeaseStanding::Held,
     }
 }
 
 /// Chooses the lease to take: one that the client holds, or else one that it held last, or else a
 /// free one; the first of each kind.
-pub(super) fn choose(standings: &[Standing]) -> Option<usize> {
+pub(super) fn choose(standings: &[LeaseStanding]) -> Option<usize> {
     let first = |wanted| standings.iter().position(|standing| *standing == wanted);
-    [Standing::Ours, Standing::Lapsed, Standing::Free].into_iter().find_map(first)
+    [LeaseStanding::Ours, LeaseStanding::Lapsed, LeaseStanding::Free].into_iter().find_map(first)
 }
 
 /// Returns the other leases that the client holds or held last: it would hold two if it renewed
 /// them.
-pub(super) fn surplus(standings: &[Standing], chosen: usize) -> impl Iterator<Item = usize> {
-    let ours = |standing: &Standing| matches!(standing, Standing::Ours | Standing::Lapsed);
+pub(super) fn surplus(standings: &[LeaseStanding], chosen: usize) -> impl Iterator<Item = usize> {
+    let ours =
+        |standing: &LeaseStanding| matches!(standing, LeaseStanding::Ours | LeaseStanding::Lapsed);
     let others = standings
         .iter()
         .enumerate()
@@ -82,25 +88,25 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn standing(holder: &str, now: i64, margin: Duration) -> Standing {
-        judge(Some(&Record { holder: holder.into(), end: 100 }), "me", now, margin)
+    fn standing(holder: &str, now: i64, margin: Duration) -> LeaseStanding {
+        judge(Some(&LeaseRecord { holder: holder.into(), end: 100 }), "me", now, margin)
     }
 
     #[test]
     fn a_lease_is_free_after_its_end_and_the_margin() {
-        assert_eq!(judge(None, "me", 0, SECOND), Standing::Free);
-        assert_eq!(standing("other", 100_000, SECOND), Standing::Held);
-        assert_eq!(standing("other", 100_999, SECOND), Standing::Held);
-        assert_eq!(standing("other", 101_000, SECOND), Standing::Free);
-        assert_eq!(standing("other", 100_000, Duration::ZERO), Standing::Free);
-        assert_eq!(standing("other", i64::MAX - 1, Duration::MAX), Standing::Held);
-        assert_eq!(standing("me", 100_999, SECOND), Standing::Ours);
-        assert_eq!(standing("me", 101_000, SECOND), Standing::Lapsed);
+        assert_eq!(judge(None, "me", 0, SECOND), LeaseStanding::Free);
+        assert_eq!(standing("other", 100_000, SECOND), LeaseStanding::Held);
+        assert_eq!(standing("other", 100_999, SECOND), LeaseStanding::Held);
+        assert_eq!(standing("other", 101_000, SECOND), LeaseStanding::Free);
+        assert_eq!(standing("other", 100_000, Duration::ZERO), LeaseStanding::Free);
+        assert_eq!(standing("other", i64::MAX - 1, Duration::MAX), LeaseStanding::Held);
+        assert_eq!(standing("me", 100_999, SECOND), LeaseStanding::Ours);
+        assert_eq!(standing("me", 101_000, SECOND), LeaseStanding::Lapsed);
     }
 
     #[test]
     fn the_own_lease_comes_before_a_free_one() {
-        use Standing::{Free, Held, Lapsed, Ours};
+        use LeaseStanding::{Free, Held, Lapsed, Ours};
         assert_eq!(choose(&[Held, Free, Lapsed, Ours]), Some(3));
         assert_eq!(choose(&[Held, Free, Lapsed, Lapsed]), Some(2));
         assert_eq!(choose(&[Held, Free, Free]), Some(1));
@@ -110,7 +116,7 @@ mod tests {
 
     #[test]
     fn all_other_own_leases_are_surplus() {
-        use Standing::{Free, Held, Lapsed, Ours};
+        use LeaseStanding::{Free, Held, Lapsed, Ours};
         let standings = [Held, Ours, Lapsed, Free, Ours];
         assert_eq!(surplus(&standings, 1).collect::<Vec<_>>(), [2, 4]);
         assert_eq!(surplus(&[Held, Free], 1).count(), 0);
@@ -133,10 +139,10 @@ mod tests {
             let end = end(now, Duration::from_millis(lasts));
             let left = left(now, end);
             prop_assert!(left >= Duration::from_millis(lasts));
-            let record = Record { holder: "other".into(), end };
+            let record = LeaseRecord { holder: "other".into(), end };
             let standing = judge(Some(&record), "me", now + later, Duration::ZERO);
             let is_over = Duration::from_millis(later.unsigned_abs()) >= left;
-            prop_assert_eq!(standing == Standing::Free, is_over);
+            prop_assert_eq!(standing == LeaseStanding::Free, is_over);
         }
     }
 }

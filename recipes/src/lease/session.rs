@@ -23,7 +23,7 @@ const RECIPE: &str = "session_lease";
 /// No node of its own. Nodes that are created through it are ephemeral nodes of its session.
 ///
 /// # Protocol
-/// 1. [`start`](SessionLeaseBuilder::start) opens a session with the time to live as its timeout.
+/// 1. [`open`](SessionLeaseBuilder::open) opens a session with the time to live as its timeout.
 /// 2. The client keeps it alive, as every session: with a ping after a third of the time.
 /// 3. [`revoke`](Self::revoke) closes the session, and the servers delete its nodes in one
 ///    transaction. So they do when they have heard nothing for the time to live.
@@ -60,7 +60,7 @@ const RECIPE: &str = "session_lease";
 /// use zk_curator_recipes::lease::SessionLease;
 /// use zk_curator_recipes::lock::InterProcessMutex;
 ///
-/// let lease = SessionLease::builder(&zk).ttl(Duration::from_secs(6)).start().await?;
+/// let lease = SessionLease::builder(&zk).ttl(Duration::from_secs(6)).open().await?;
 /// lease.create("/present").await?;
 /// // Any recipe, whose nodes then go with the lease.
 /// let guard = InterProcessMutex::new(lease.framework(), "/locks/orders").acquire().await?;
@@ -79,21 +79,21 @@ pub struct SessionLease {
     epoch: u64,
     /// Cancelled when the lease is over.
     term: CancellationToken,
-    _closing: Closing,
+    _closing: FrameworkCloser,
 }
 
 /// Builds a [`SessionLease`].
 #[derive(Debug, Clone)]
-#[must_use = "nothing is done until it is started"]
+#[must_use = "nothing is done until it is opened"]
 pub struct SessionLeaseBuilder {
     zk: CuratorFramework,
     ttl: Option<Duration>,
 }
 
 /// Closes a framework when it is dropped.
-struct Closing(CuratorFramework);
+struct FrameworkCloser(CuratorFramework);
 
-impl Closing {
+impl FrameworkCloser {
     /// Waits until the session with this number is over. The framework would open another one.
     async fn after(&self, epoch: u64, term: &CancellationToken, mut held: MeasuredHold) {
         until_over(&self.0, epoch, term).await;
@@ -101,7 +101,7 @@ impl Closing {
     }
 }
 
-impl Drop for Closing {
+impl Drop for FrameworkCloser {
     fn drop(&mut self) {
         self.0.close_in_background();
     }
@@ -109,7 +109,7 @@ impl Drop for Closing {
 
 impl SessionLease {
     /// Builds a lease with a second session to the servers of this framework. Nothing is sent until
-    /// it is [started](SessionLeaseBuilder::start).
+    /// it is [opened](SessionLeaseBuilder::open).
     pub fn builder(zk: &CuratorFramework) -> SessionLeaseBuilder {
         measure::lease(zk, RECIPE);
         SessionLeaseBuilder { zk: zk.clone(), ttl: None }
@@ -224,22 +224,22 @@ impl SessionLeaseBuilder {
     ///
     /// # Cancel safety
     /// Dropping the future closes the session in the background.
-    pub async fn start(self) -> Result<SessionLease, Error> {
+    pub async fn open(self) -> Result<SessionLease, Error> {
         let ttl = match self.ttl {
             Some(ttl) => ttl,
             None => self.zk.wait_connected().await?.session.map_or(Duration::MAX, |of| of.timeout),
         };
-        let closing = Closing(self.zk.another(ttl)?);
+        let closing = FrameworkCloser(self.zk.another(ttl)?);
         let zk = &closing.0;
         zk.start().await?;
         let status = zk.wait_connected().await?;
         let (bound, epoch) = (zk.bound_to_session()?, status.session_epoch);
         let Some(session) = status.session else {
-            return Err(Error::closed("start", ""));
+            return Err(Error::closed("open", ""));
         };
         let term = CancellationToken::new();
         let (held, over) = (MeasuredHold::of_lock(zk, RECIPE), term.clone());
-        let ending = Closing(zk.clone());
+        let ending = FrameworkCloser(zk.clone());
         zk.spawn_then(async move { ending.after(epoch, &over, held).await }, |_| {});
         Ok(SessionLease { zk: bound, session, epoch, term, _closing: closing })
     }

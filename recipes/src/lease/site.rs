@@ -15,9 +15,9 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, FencingToken, Stat, Version};
 
 use super::error::Error;
-use super::held::{Deadline, HOLDER, Held, IDENTITY};
-use super::record::Record;
-use super::rules::{self, Standing};
+use super::held::{HOLDER, HeldLease, IDENTITY, LeaseDeadline};
+use super::record::LeaseRecord;
+use super::rules::{self, LeaseStanding};
 use super::takes::Takes;
 use crate::lock::{InterProcessMutex, MutexGuard};
 use crate::path::child;
@@ -31,7 +31,7 @@ const READS: usize = 255;
 
 /// The leases of a holder, and its nodes next to them. Clones share these.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(super) struct LeaseSite {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     /// The paths of the leases. One of them is taken.
@@ -56,17 +56,17 @@ struct Now {
 
 /// The result of a read of a lease.
 #[derive(Debug)]
-enum Seen {
+enum LeaseLook {
     /// The node does not exist.
     Missing,
-    Lease(Slot),
+    Lease(ReadLease),
     /// The data are not those of a lease, or this client may not read them.
     Unreadable(Error),
 }
 
 /// The result of an attempt to take a lease.
 enum Taken {
-    Lease(Held),
+    Lease(HeldLease),
     /// Another client holds it.
     Nothing,
     /// Other clients have changed it: everything is to be read again.
@@ -75,27 +75,27 @@ enum Taken {
 
 /// A lease as it was read.
 #[derive(Debug)]
-struct Slot {
+struct ReadLease {
     /// The parent, whose version counts the changes of the lease. Its data are kept.
     data: Bytes,
     version: i32,
     /// The path of a node that exists only in this lease, not in a later one of the same path.
     identity: Option<String>,
-    holder: Option<(Record, Stat)>,
+    holder: Option<(LeaseRecord, Stat)>,
 }
 
-impl Site {
+impl LeaseSite {
     pub(super) fn new(zk: &CuratorFramework, path: String, slots: Vec<String>, id: String) -> Self {
         let zk = zk.uncompressed();
         let clock = ServerClock::new(&zk, &path, Bytes::from(id.clone())).with_persistent_parent();
-        let (clock, receipt) = (Arc::new(Mutex::new(clock)), Receipt::at(&zk, path.as_str()));
+        let (clock, receipt) = (Arc::new(Mutex::new(clock)), Receipt::new(&zk, path.as_str()));
         let (margin, is_shared_with_kazoo, takes) = (MARGIN, false, Arc::new(Takes::new()));
         Self { zk, path, slots, id, margin, is_shared_with_kazoo, clock, receipt, takes }
     }
 
     /// Takes a lease for a time; `None` if other clients hold all of them. A lease that this client
     /// may not take counts as held, unless it may take none.
-    pub(super) async fn try_take(&self, duration: Duration) -> Result<Option<Held>, Error> {
+    pub(super) async fn try_take(&self, duration: Duration) -> Result<Option<HeldLease>, Error> {
         self.check(duration)?;
         let _turn = self.takes.turn().await;
         let mut rounds = 0..RACE_ROUNDS;
@@ -106,14 +106,14 @@ impl Site {
             let (now, seen) = join(self.now(), self.read(&self.slots)).await;
             let (now, mut seen) = (now?, Self::usable(seen?)?);
             let judge = |(index, seen)| match refused.get(&index) {
-                Some(_) => Standing::Held,
+                Some(_) => LeaseStanding::Held,
                 None => self.judge(seen, now),
             };
             let standings: Vec<_> = seen.iter().enumerate().map(judge).collect();
             // 2
             let Some(index) = rules::choose(&standings) else {
                 let is_held = |(index, seen)| {
-                    matches!(seen, &Seen::Lease(_)) && !refused.contains_key(&index)
+                    matches!(seen, &LeaseLook::Lease(_)) && !refused.contains_key(&index)
                 };
                 let is_held = seen.iter().enumerate().any(is_held);
                 return match refused.into_values().next() {
@@ -142,7 +142,7 @@ impl Site {
     async fn try_one(
         &self,
         index: usize,
-        mut seen: Seen,
+        mut seen: LeaseLook,
         mut now: Now,
         duration: Duration,
         is_last: bool,
@@ -153,18 +153,18 @@ impl Site {
             // kazoo changes leases under the lock only, so they are read again under it.
             let again = join(self.now(), self.read_one(path)).await;
             (now, seen) = (again.0?, again.1?);
-            if self.judge(&seen, now) == Standing::Held {
+            if self.judge(&seen, now) == LeaseStanding::Held {
                 let is_over = is_last || self.slots.len() == 1;
                 return Ok(if is_over { Taken::Nothing } else { Taken::Changed });
             }
         }
         let slot = match seen {
-            Seen::Lease(slot) => slot,
-            Seen::Missing => {
+            LeaseLook::Lease(slot) => slot,
+            LeaseLook::Missing => {
                 self.create(path).await?;
                 return Ok(Taken::Changed);
             }
-            Seen::Unreadable(error) => return Err(error),
+            LeaseLook::Unreadable(error) => return Err(error),
         };
         // 3
         let end = rules::end(now.millis, duration);
@@ -194,7 +194,11 @@ impl Site {
     }
 
     /// Moves the end of a held lease.
-    pub(super) async fn renew(&self, held: &mut Held, duration: Duration) -> Result<(), Error> {
+    pub(super) async fn renew(
+        &self,
+        held: &mut HeldLease,
+        duration: Duration,
+    ) -> Result<(), Error> {
         self.check(duration)?;
         self.check_current(held)?;
         let lock = self.lock(&held.path).await?;
@@ -217,7 +221,7 @@ impl Site {
     }
 
     /// Fails if a later take of this id has succeeded.
-    fn check_current(&self, held: &Held) -> Result<(), Error> {
+    fn check_current(&self, held: &HeldLease) -> Result<(), Error> {
         if self.takes.is_current(held) {
             return Ok(());
         }
@@ -225,12 +229,12 @@ impl Site {
     }
 
     /// The time left of a held lease.
-    pub(super) fn left(&self, held: &Held) -> Duration {
+    pub(super) fn left(&self, held: &HeldLease) -> Duration {
         self.takes.left(&self.zk, held)
     }
 
     /// Ends a held lease.
-    pub(super) async fn release(&self, held: &mut Held) -> Result<(), Error> {
+    pub(super) async fn release(&self, held: &mut HeldLease) -> Result<(), Error> {
         let lock = self.lock(&held.path).await?;
         self.change(held, lock, None, |held, transaction| {
             transaction.delete_if(held.holder(), held.holder_version)
@@ -239,12 +243,12 @@ impl Site {
     }
 
     /// Reads the holders: the index of each lease that has one, and its record.
-    pub(super) async fn holders(&self) -> Result<Vec<(usize, Record)>, Error> {
+    pub(super) async fn holders(&self) -> Result<Vec<(usize, LeaseRecord)>, Error> {
         ZPath::for_operation("holder", self.path.as_str())?;
         let seen = Self::usable(self.read(&self.slots).await?)?.into_iter().enumerate();
         let record = |(index, seen)| match seen {
-            Seen::Lease(slot) => Some((index, slot.holder?.0)),
-            Seen::Missing | Seen::Unreadable(_) => None,
+            LeaseLook::Lease(slot) => Some((index, slot.holder?.0)),
+            LeaseLook::Missing | LeaseLook::Unreadable(_) => None,
         };
         Ok(seen.filter_map(record).collect())
     }
@@ -253,7 +257,7 @@ impl Site {
     async fn surrender(
         &self,
         surplus: impl Iterator<Item = usize>,
-        seen: &[Seen],
+        seen: &[LeaseLook],
     ) -> Result<(), Error> {
         for index in surplus {
             let path = &self.slots[index];
@@ -264,7 +268,7 @@ impl Site {
                 again = self.read_one(path).await?;
                 seen = &again;
             }
-            let Seen::Lease(slot) = seen else { continue };
+            let LeaseLook::Lease(slot) = seen else { continue };
             let Some((record, stat)) = &slot.holder else { continue };
             if record.holder != self.id {
                 continue;
@@ -291,10 +295,10 @@ impl Site {
     /// that it writes; a release has none, and is the last change of a guard.
     async fn change(
         &self,
-        held: &mut Held,
+        held: &mut HeldLease,
         mut lock: Option<MutexGuard>,
         end: Option<i64>,
-        change: impl Fn(&Held, Transaction) -> Transaction,
+        change: impl Fn(&HeldLease, Transaction) -> Transaction,
     ) -> Result<(), Error> {
         loop {
             let transaction =
@@ -336,12 +340,12 @@ impl Site {
 
     /// Learns of earlier renewals whose outcome is unknown. Returns `false` if the lease was
     /// changed by another client.
-    async fn adopt(&self, held: &mut Held) -> Result<bool, Error> {
+    async fn adopt(&self, held: &mut HeldLease) -> Result<bool, Error> {
         if held.unknown.is_empty() {
             return Ok(false);
         }
-        let Seen::Lease(slot) = self.read_one(&held.path).await? else { return Ok(false) };
-        let Slot { version, identity, holder: Some((record, stat)), .. } = slot else {
+        let LeaseLook::Lease(slot) = self.read_one(&held.path).await? else { return Ok(false) };
+        let ReadLease { version, identity, holder: Some((record, stat)), .. } = slot else {
             return Ok(false);
         };
         let changes = version.wrapping_sub(held.version);
@@ -363,7 +367,7 @@ impl Site {
     fn write(
         &self,
         path: &str,
-        slot: &Slot,
+        slot: &ReadLease,
         end: i64,
         lock: Option<&MutexGuard>,
     ) -> (String, Transaction) {
@@ -391,20 +395,20 @@ impl Site {
         }
     }
 
-    fn record(&self, end: i64) -> Record {
-        Record { holder: self.id.clone(), end }
+    fn record(&self, end: i64) -> LeaseRecord {
+        LeaseRecord { holder: self.id.clone(), end }
     }
 
     fn held(
         path: &str,
-        slot: Slot,
+        slot: ReadLease,
         identity: String,
         end: i64,
         now: Now,
         number: u64,
         applied: &Applied,
-    ) -> Held {
-        Held {
+    ) -> HeldLease {
+        HeldLease {
             path: path.to_owned(),
             identity,
             data: slot.data,
@@ -418,9 +422,9 @@ impl Site {
         }
     }
 
-    const fn deadline(now: Now, end: i64) -> Deadline {
+    const fn deadline(now: Now, end: i64) -> LeaseDeadline {
         let lasts = rules::left(now.millis, end);
-        Deadline { since: now.asked, suspended: now.suspended, lasts }
+        LeaseDeadline { since: now.asked, suspended: now.suspended, lasts }
     }
 
     /// The lock that kazoo holds while it changes a lease.
@@ -441,7 +445,7 @@ impl Site {
     }
 
     /// Reads leases: one request for every 85 of them, all in one round trip.
-    async fn read(&self, paths: &[String]) -> Result<Vec<Seen>, Error> {
+    async fn read(&self, paths: &[String]) -> Result<Vec<LeaseLook>, Error> {
         let mut reads = self.zk.multi_read().per_request(READS);
         for path in paths {
             reads = reads.get_data(path).get_data(child(path, HOLDER)).children(path);
@@ -452,11 +456,11 @@ impl Site {
         });
         let mut next = || results.next().unwrap_or(Ok(None));
         let seen = paths.iter().map(|path| Self::seen(path, next(), next(), next()));
-        Ok(seen.map(|seen| seen.unwrap_or_else(Seen::Unreadable)).collect())
+        Ok(seen.map(|seen| seen.unwrap_or_else(LeaseLook::Unreadable)).collect())
     }
 
-    async fn read_one(&self, path: &String) -> Result<Seen, Error> {
-        Ok(self.read(std::slice::from_ref(path)).await?.pop().unwrap_or(Seen::Missing))
+    async fn read_one(&self, path: &String) -> Result<LeaseLook, Error> {
+        Ok(self.read(std::slice::from_ref(path)).await?.pop().unwrap_or(LeaseLook::Missing))
     }
 
     fn seen(
@@ -464,44 +468,44 @@ impl Site {
         parent: zk_curator::Result<Option<ReadResult>>,
         holder: zk_curator::Result<Option<ReadResult>>,
         children: zk_curator::Result<Option<ReadResult>>,
-    ) -> Result<Seen, Error> {
+    ) -> Result<LeaseLook, Error> {
         let Some((data, stat)) = parent?.and_then(ReadResult::into_data) else {
-            return Ok(Seen::Missing);
+            return Ok(LeaseLook::Missing);
         };
         let holder = match holder?.and_then(ReadResult::into_data) {
             None => None,
             Some((data, stat)) => {
                 let node = || Error::NotALease { path: child(path, HOLDER) };
-                Some((Record::parse(&data).ok_or_else(node)?, stat))
+                Some((LeaseRecord::parse(&data).ok_or_else(node)?, stat))
             }
         };
         let children = children?.and_then(ReadResult::into_children).unwrap_or_default();
         let identity = children.into_iter().filter(|name| name.starts_with(IDENTITY)).min();
         let identity = identity.map(|name| child(path, &name));
-        Ok(Seen::Lease(Slot { data, version: stat.version, identity, holder }))
+        Ok(LeaseLook::Lease(ReadLease { data, version: stat.version, identity, holder }))
     }
 
     /// Returns the error of the first lease, if this client can read none of them.
-    fn usable(seen: Vec<Seen>) -> Result<Vec<Seen>, Error> {
+    fn usable(seen: Vec<LeaseLook>) -> Result<Vec<LeaseLook>, Error> {
         let mut unreadable = None;
         for seen in &seen {
-            let Seen::Unreadable(error) = seen else { continue };
+            let LeaseLook::Unreadable(error) = seen else { continue };
             warn!(%error, "a lease that cannot be read counts as held");
             unreadable.get_or_insert(error);
         }
         match unreadable {
-            Some(error) if seen.iter().all(|seen| matches!(seen, Seen::Unreadable(_))) => {
+            Some(error) if seen.iter().all(|seen| matches!(seen, LeaseLook::Unreadable(_))) => {
                 Err(error.clone())
             }
             _ => Ok(seen),
         }
     }
 
-    fn judge(&self, seen: &Seen, now: Now) -> Standing {
+    fn judge(&self, seen: &LeaseLook, now: Now) -> LeaseStanding {
         let record = match seen {
-            Seen::Missing => None,
-            Seen::Lease(slot) => slot.holder.as_ref().map(|(record, _)| record),
-            Seen::Unreadable(_) => return Standing::Held,
+            LeaseLook::Missing => None,
+            LeaseLook::Lease(slot) => slot.holder.as_ref().map(|(record, _)| record),
+            LeaseLook::Unreadable(_) => return LeaseStanding::Held,
         };
         rules::judge(record, &self.id, now.millis, self.margin)
     }
@@ -529,10 +533,10 @@ impl Site {
     }
 }
 
-impl fmt::Debug for Site {
+impl fmt::Debug for LeaseSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, slots, id, margin, is_shared_with_kazoo, .. } = self;
-        f.debug_struct("Site")
+        f.debug_struct("LeaseSite")
             .field("path", path)
             .field("slots", slots)
             .field("id", id)

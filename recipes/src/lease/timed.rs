@@ -4,8 +4,8 @@ use zk_curator::CuratorFramework;
 
 use super::error::Error;
 use super::guard::{RECIPE, TimedLeaseGuard};
-use super::record::Record;
-use super::site::Site;
+use super::record::LeaseRecord;
+use super::site::LeaseSite;
 use crate::measure;
 use crate::path::child;
 use crate::schedule::plan;
@@ -95,7 +95,7 @@ use crate::schedule::plan;
 #[doc(alias = "NonBlockingLease")]
 #[derive(Debug, Clone)]
 pub struct TimedLease {
-    site: Site,
+    site: LeaseSite,
 }
 
 /// The holder of a lease, as stored.
@@ -147,7 +147,7 @@ impl TimedLease {
         let path = path.into();
         let slots = vec![path.trim_end_matches('/').to_owned()];
         measure::lease(zk, RECIPE);
-        Self { site: Site::new(zk, path, slots, id.into()) }
+        Self { site: LeaseSite::new(zk, path, slots, id.into()) }
     }
 
     lease_settings!();
@@ -234,7 +234,7 @@ impl TimedLease {
 #[doc(alias = "MultiNonBlockingLease")]
 #[derive(Debug, Clone)]
 pub struct MultiLease {
-    site: Site,
+    site: LeaseSite,
 }
 
 impl MultiLease {
@@ -253,7 +253,7 @@ impl MultiLease {
         let path = path.into();
         let slots = (0..holders).map(|number| child(&path, &number.to_string())).collect();
         measure::lease(zk, RECIPE);
-        Self { site: Site::new(zk, path, slots, id.into()) }
+        Self { site: LeaseSite::new(zk, path, slots, id.into()) }
     }
 
     lease_settings!();
@@ -269,8 +269,8 @@ impl MultiLease {
     ///
     /// # Errors
     /// As [`TimedLease::try_take`]; [`Error::InvalidSetting`] also for a number of zero.
-    /// [`Error::NotALease`], and an error of a single node such as `NoAuth`, only if no lease can be
-    /// read.
+    /// [`Error::NotALease`], and an error of a single node such as `NoAuth`, only if no lease can
+    /// be read.
     ///
     /// # Cancel safety
     /// As [`TimedLease::try_take`].
@@ -291,13 +291,13 @@ impl MultiLease {
     }
 }
 
-async fn take(site: &Site, duration: Duration) -> Result<Option<TimedLeaseGuard>, Error> {
+async fn take(site: &LeaseSite, duration: Duration) -> Result<Option<TimedLeaseGuard>, Error> {
     let held = Box::pin(site.try_take(duration)).await?;
     Ok(held.map(|held| TimedLeaseGuard::new(site.clone(), held)))
 }
 
-async fn holders(site: &Site) -> Result<Vec<LeaseHolder>, Error> {
-    let holder = |(slot, Record { holder, end }): (usize, Record)| LeaseHolder {
+async fn holders(site: &LeaseSite) -> Result<Vec<LeaseHolder>, Error> {
+    let holder = |(slot, LeaseRecord { holder, end }): (usize, LeaseRecord)| LeaseHolder {
         path: site.slots[slot].clone(),
         id: holder,
         end: plan::time_of(end),

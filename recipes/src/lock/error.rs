@@ -13,10 +13,10 @@ pub enum Error {
     /// uses the lock.
     #[error("the sequence numbers of the lock are used up")]
     SequenceExhausted,
-    /// More leases are asked for than there can be.
-    #[error("{asked} leases cannot be had of {limit}")]
+    /// More permits are asked for than there can be.
+    #[error("{asked} permits cannot be had of {limit}")]
     OverLimit {
-        /// The number of leases.
+        /// The number of permits.
         asked: u32,
         /// The limit of the semaphore.
         limit: u32,
@@ -29,7 +29,7 @@ pub enum Error {
     },
     /// A semaphore that is shared with kazoo has another limit, which is stored in its node.
     /// Delete the node to change it.
-    #[error("the semaphore {path} is for {stored} leases, and not for {limit}")]
+    #[error("the semaphore {path} is for {stored} permits, and not for {limit}")]
     OtherLimit {
         /// Its path.
         path: String,

@@ -1,15 +1,15 @@
 use zk_curator::{ErrorKind, Ownership};
 
 use super::Error;
-use crate::contender::Kept;
+use crate::contender::KeptWatch;
 
-/// Shows whether the node of a lock still exists, before the lock is granted again: to the next task
-/// of a process, or to the same owner. An operator may have deleted the node, and another process
-/// may hold the lock.
+/// Shows whether the node of a lock still exists, before the lock is granted again: to the next
+/// task of a process, or to the same owner. An operator may have deleted the node, and another
+/// process may hold the lock.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// A watch on the node.
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) kept: Option<Box<KeptWatch>>,
 }
 
 impl Evidence {
@@ -33,7 +33,7 @@ impl Evidence {
         let since = zk.status().epoch;
         match ownership.confirm().await {
             Ok(watch) => {
-                self.kept = Some(Box::new(Kept { watch, since }));
+                self.kept = Some(Box::new(KeptWatch { watch, since }));
                 Ok(true)
             }
             Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(false),

@@ -8,7 +8,7 @@ use zk_curator::{CuratorFramework, ErrorKind, FencingToken, OwnedNode, Ownership
 
 use super::any_guard::{AnyGuard, Release};
 use super::{Error, revocation};
-use crate::contender::Kept;
+use crate::contender::KeptWatch;
 use crate::measure::Holding;
 
 /// Holds a lock.
@@ -26,7 +26,7 @@ pub struct Guard<K> {
     pub(super) kind: K,
     /// The watch on our node, if we have waited. Kept until it fires with the end of the node: to
     /// give it up would be a request.
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) kept: Option<Box<KeptWatch>>,
 }
 
 impl<K> Guard<K> {

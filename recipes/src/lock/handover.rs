@@ -43,7 +43,8 @@ use crate::observe::LOCK_HANDOVERS;
 ///   That needs a raw client that sends in the order of the calls, as the one of this project does.
 /// * When the session is lost, or another client deletes the node, the batch is over: no task gets
 ///   it. To learn of it, the first handover of a batch sets a watch on the node, which takes one
-///   request. So does a handover after the data of the node have changed or the connection was lost.
+///   request. So does a handover after the data of the node have changed or the connection was
+///   lost.
 ///
 /// # Cancel safety
 /// As [`InterProcessMutex`]: a future that is dropped while the lock is passed to it passes it on.
@@ -75,7 +76,7 @@ use crate::observe::LOCK_HANDOVERS;
 pub struct HandoverMutex {
     lock: InterProcessMutex,
     limits: Limits,
-    local: Arc<Locked<Local>>,
+    local: Arc<Locked<LocalWaiters>>,
 }
 
 /// The length of a batch.
@@ -87,7 +88,7 @@ struct Limits {
 
 /// The queue within the process.
 #[derive(Debug, Default)]
-struct Local {
+struct LocalWaiters {
     /// `true` if there is a [`Pass`], for which the other tasks wait.
     taken: bool,
     /// By number, in the order of arrival.
@@ -96,13 +97,13 @@ struct Local {
 }
 
 /// A place in the queue within the process. Dropped, it is given up.
-struct Place<'a> {
-    local: &'a Locked<Local>,
+struct LocalPlace<'a> {
+    local: &'a Locked<LocalWaiters>,
     number: u64,
     passed: oneshot::Receiver<Pass>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for LocalPlace<'_> {
     fn drop(&mut self) {
         // The receiver is dropped later, without the lock: a pass in it goes to the next.
         drop(self.local.lock().waiting.remove(&self.number));
@@ -113,14 +114,14 @@ impl Drop for Place<'_> {
 /// the next.
 #[derive(Debug)]
 struct Pass {
-    local: Arc<Locked<Local>>,
+    local: Arc<Locked<LocalWaiters>>,
     limits: Limits,
-    batch: Option<Batch>,
+    batch: Option<LockBatch>,
 }
 
 /// A lock that is held, and may be passed on.
 #[derive(Debug)]
-struct Batch {
+struct LockBatch {
     guard: MutexGuard,
     /// How often it was passed on.
     turn: u32,
@@ -130,7 +131,7 @@ struct Batch {
     evidence: Evidence,
 }
 
-impl Batch {
+impl LockBatch {
     async fn is_there(&mut self) -> Result<bool, Error> {
         self.evidence.is_there(self.guard.ownership()).await
     }
@@ -231,7 +232,7 @@ impl HandoverMutex {
     }
 
     /// Returns a place in the queue within the process; or the pass, if no other task is there.
-    fn place(&self) -> Option<Place<'_>> {
+    fn place(&self) -> Option<LocalPlace<'_>> {
         let mut local = self.local.lock();
         if !std::mem::replace(&mut local.taken, true) {
             return None;
@@ -240,7 +241,7 @@ impl HandoverMutex {
         let number = local.next;
         local.next += 1;
         local.waiting.insert(number, sender);
-        Some(Place { local: &self.local, number, passed })
+        Some(LocalPlace { local: &self.local, number, passed })
     }
 
     fn pass(&self) -> Pass {
@@ -249,13 +250,13 @@ impl HandoverMutex {
 }
 
 impl Limits {
-    fn begin(self, mut guard: MutexGuard) -> Batch {
+    fn begin(self, mut guard: MutexGuard) -> LockBatch {
         let until = Instant::now() + bounded(self.within);
         let evidence = Evidence { kept: guard.kept.take() };
-        Batch { guard, turn: 0, until, evidence }
+        LockBatch { guard, turn: 0, until, evidence }
     }
 
-    fn allow_to_pass(self, batch: &Batch) -> bool {
+    fn allow_to_pass(self, batch: &LockBatch) -> bool {
         batch.turn < self.turns && Instant::now() < batch.until
     }
 }
@@ -273,7 +274,7 @@ impl Pass {
         let mut batch = self.batch.take().filter(|batch| {
             next.is_some() && self.limits.allow_to_pass(batch) && !batch.guard.is_over()
         });
-        if let Some(Batch { guard, turn, .. }) = &mut batch {
+        if let Some(LockBatch { guard, turn, .. }) = &mut batch {
             guard.node.renew_ownership();
             guard.held.renew(guard.node.ownership());
             *turn += 1;
@@ -322,7 +323,7 @@ pub struct LocalToken {
 }
 
 impl HandoverGuard {
-    fn new(mut pass: Pass, batch: Batch) -> Self {
+    fn new(mut pass: Pass, batch: LockBatch) -> Self {
         let guard = &batch.guard;
         let (zk, ownership) = (guard.zk.clone(), guard.ownership().clone());
         let (path, turn) = (guard.path().to_owned(), batch.turn);

@@ -8,14 +8,14 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 use super::error::Error;
 use super::tag;
 use crate::contender::Contender;
-use crate::order::Rule;
+use crate::order::OrderRule;
 use crate::path::child;
 
 /// A semaphore as kazoo has it. Its steps, for each acquire:
 /// 1. Acquire kazoo's lock at `<path>-__lock__`, and check the limit that is stored in the node.
 /// 2. List the children of the node, whatever their names.
-/// 3. If there are fewer than the limit, create the lease, and look if the lock still exists, which
-///    kazoo does not. If an operator has deleted it, begin again without the lease.
+/// 3. If there are fewer than the limit, create the permit, and look if the lock still exists,
+///    which kazoo does not. If an operator has deleted it, begin again without the permit.
 /// 4. Otherwise watch the children, and go to 2 at every change.
 /// 5. Release the lock.
 pub(super) struct KazooSemaphore<'a> {
@@ -24,7 +24,7 @@ pub(super) struct KazooSemaphore<'a> {
     lock: ZPath,
     limit: u32,
     label: &'a Bytes,
-    rule: Rule,
+    rule: OrderRule,
 }
 
 impl<'a> KazooSemaphore<'a> {
@@ -37,13 +37,16 @@ impl<'a> KazooSemaphore<'a> {
     ) -> Result<Self, Error> {
         let leases = ZPath::for_operation(operation, path)?;
         let lock = ZPath::for_operation(operation, format!("{}-{}", leases.as_str(), tag::KAZOO))?;
-        // Whether the lock exists is asked after the leases are created.
-        let rule =
-            Rule { parent_stays: true, watches_itself: false, ..Rule::exclusive(tag::KAZOO) };
+        // Whether the lock exists is asked after the permits are created.
+        let rule = OrderRule {
+            parent_stays: true,
+            watches_itself: false,
+            ..OrderRule::exclusive(tag::KAZOO)
+        };
         Ok(Self { zk, leases, lock, limit, label, rule })
     }
 
-    /// Creates leases when there are fewer than the limit. `None` if they would have to wait, and
+    /// Creates permits when there are fewer than the limit. `None` if they would have to wait, and
     /// `waits` is not set.
     pub(super) async fn acquire(
         &self,
@@ -94,7 +97,7 @@ impl<'a> KazooSemaphore<'a> {
         }
     }
 
-    /// The names of the leases.
+    /// The names of the permits.
     pub(super) async fn leases(&self) -> Result<Vec<String>, Error> {
         match self.zk.children(self.leases.as_str()).await {
             Ok(names) => Ok(names.iter().map(|name| child(&self.leases, name)).collect()),

@@ -5,7 +5,7 @@
 //! * [`InterProcessReadWriteLock`]: many readers, or one writer.
 //! * [`RevocableReadWriteLock`]: the same, with holders that can be asked to let go, and be made
 //!   to.
-//! * [`InterProcessSemaphore`]: at most `max_leases` holders; [`InterProcessSemaphoreMutex`]: one.
+//! * [`InterProcessSemaphore`]: at most `permits` holders; [`InterProcessSemaphoreMutex`]: one.
 //! * [`InterProcessMultiLock`]: several locks as one.
 //! * [`ReentrantMutex`]: a mutex that its owner can acquire again. No other lock here is
 //!   re-entrant.
@@ -53,7 +53,7 @@ pub use reentrant::{ReentrantGuard, ReentrantMutex, ReentrantOwner};
 pub use revocable::{RevocableReadWriteLock, Revoked};
 pub use revocation::attempt_revoke;
 pub(crate) use revocation::is_request as is_revocation;
-pub use semaphore::{InterProcessSemaphore, InterProcessSemaphoreMutex, Lease, Permit};
+pub use semaphore::{InterProcessSemaphore, InterProcessSemaphoreMutex, Permit, PermitKind};
 
 pub use crate::participant::Participant;
 

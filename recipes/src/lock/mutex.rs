@@ -4,7 +4,7 @@ use zk_curator::CuratorFramework;
 use super::queue_lock::{QueueLock, queue_lock};
 use super::{Guard, tag};
 use crate::measure;
-use crate::order::{Blocker, Rule, Tag};
+use crate::order::{Blocker, NodeTag, OrderRule};
 
 /// A lock with one holder at a time, granted in the order of arrival. **Not re-entrant**, unlike
 /// Curator's: a task that holds it and acquires it again waits for itself.
@@ -115,7 +115,7 @@ impl InterProcessMutex {
             zk: zk.uncompressed(),
             path: path.into(),
             label: Bytes::new(),
-            rule: Rule { warns_of_itself: true, ..Rule::exclusive(tag::LOCK) },
+            rule: OrderRule { warns_of_itself: true, ..OrderRule::exclusive(tag::LOCK) },
             kind: Exclusive,
             recipe,
         };
@@ -127,7 +127,7 @@ impl InterProcessMutex {
     /// when the lock is used. Default: `lock-`.
     #[must_use]
     pub fn lock_name(mut self, name: impl Into<String>) -> Self {
-        let name = Tag::Owned(name.into());
+        let name = NodeTag::Owned(name.into());
         self.queue.rule.waits_for[0].tag = name.clone();
         self.queue.rule.tag = name;
         self
@@ -157,7 +157,7 @@ impl InterProcessMutex {
         patterns: impl IntoIterator<Item = P>,
     ) -> Self {
         let blocker =
-            |pattern: P| Blocker { tag: Tag::Owned(pattern.into()), can_be_replaced: false };
+            |pattern: P| Blocker { tag: NodeTag::Owned(pattern.into()), can_be_replaced: false };
         self.queue.rule.waits_for.extend(patterns.into_iter().map(blocker));
         self
     }

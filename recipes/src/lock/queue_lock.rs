@@ -5,9 +5,9 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode};
 
 use super::{Error, Guard};
-use crate::contender::{Contender, Kept};
-use crate::measure::Waiting;
-use crate::order::Rule;
+use crate::contender::{Contender, KeptWatch};
+use crate::measure::WaitMeasure;
+use crate::order::OrderRule;
 use crate::participant::{Participant, participants};
 
 /// A lock whose holders and waiters are nodes in one queue. `K` is the kind of its guards.
@@ -16,7 +16,7 @@ pub(super) struct QueueLock<K> {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     pub(super) label: Bytes,
-    pub(super) rule: Rule,
+    pub(super) rule: OrderRule,
     pub(super) kind: K,
     /// The name in metrics.
     pub(super) recipe: &'static str,
@@ -26,7 +26,7 @@ impl<K: Clone> QueueLock<K> {
     /// Acquires the lock, however long it takes.
     pub(super) async fn acquire(&self) -> Result<Guard<K>, Error> {
         let path = self.parent("acquire")?;
-        let waiting = Waiting::begin();
+        let waiting = WaitMeasure::begin();
         // On the heap, for futures of callers that are small.
         let turn = Box::pin(async { self.enter(&path).await?.turn().await }).await?;
         waiting.over(&self.zk, self.recipe);
@@ -37,7 +37,7 @@ impl<K: Clone> QueueLock<K> {
     /// for other contenders.
     pub(super) async fn acquire_telling(&self, waits: impl FnOnce()) -> Result<Guard<K>, Error> {
         let path = self.parent("acquire")?;
-        let waiting = Waiting::begin();
+        let waiting = WaitMeasure::begin();
         let turn = async {
             let contender = self.enter(&path).await?;
             if !contender.is_turn().await? {
@@ -75,7 +75,7 @@ impl<K: Clone> QueueLock<K> {
         Contender::enter(&self.zk, parent, &self.rule, &self.label).await
     }
 
-    fn guard(&self, (node, kept): (OwnedNode, Option<Kept>)) -> Guard<K> {
+    fn guard(&self, (node, kept): (OwnedNode, Option<KeptWatch>)) -> Guard<K> {
         let kept = kept.map(Box::new);
         Guard { kept, ..Guard::new(&self.zk, node, self.kind.clone(), self.recipe) }
     }

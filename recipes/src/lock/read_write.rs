@@ -5,7 +5,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 use super::queue_lock::{QueueLock, queue_lock};
 use super::{ConversionError, Error, Guard, tag};
 use crate::measure;
-use crate::order::{Blocker, Rule};
+use crate::order::{Blocker, OrderRule};
 use crate::path::child;
 
 /// The names in metrics.
@@ -194,12 +194,12 @@ impl Tags {
     }
 
     /// The rule of readers.
-    pub(crate) fn reader(self) -> Rule {
+    pub(crate) fn reader(self) -> OrderRule {
         self.rule(self.read, self.before_reader())
     }
 
     /// The rule of writers.
-    pub(crate) fn writer(self) -> Rule {
+    pub(crate) fn writer(self) -> OrderRule {
         self.rule(self.write, self.before_writer())
     }
 
@@ -214,8 +214,8 @@ impl Tags {
         vec![blocker(self.write, true), blocker(self.read, false)]
     }
 
-    fn rule(self, tag: &'static str, waits_for: Vec<Blocker>) -> Rule {
-        Rule {
+    fn rule(self, tag: &'static str, waits_for: Vec<Blocker>) -> OrderRule {
+        OrderRule {
             tag: tag.into(),
             waits_for,
             // A release wakes only contenders that may continue.

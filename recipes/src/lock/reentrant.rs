@@ -50,16 +50,16 @@ use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, Pa
 /// ```
 pub struct ReentrantMutex<O> {
     lock: InterProcessMutex,
-    owners: Owners<O>,
+    owners: LockOwners<O>,
 }
 
 /// The locks of every owner, with the number of its guards and acquiring futures.
-type Owners<O> = Arc<Locked<HashMap<O, (Arc<Slot>, usize)>>>;
+type LockOwners<O> = Arc<Locked<HashMap<O, (Arc<OwnerState>, usize)>>>;
 
 /// The state that the tasks of one owner share.
 #[derive(Debug, Default)]
-struct Slot {
-    held: Locked<Weak<Held>>,
+struct OwnerState {
+    held: Locked<Weak<ReentrantHold>>,
     /// One task at a time acquires for the owner.
     turn: AsyncMutex<()>,
     /// `true` if that task waits for other contenders.
@@ -68,15 +68,15 @@ struct Slot {
 
 /// The lock of an owner, which all its guards share.
 #[derive(Debug)]
-struct Held {
+struct ReentrantHold {
     guard: MutexGuard,
     /// That the node still exists. Taken out by the task that asks.
     evidence: Locked<Evidence>,
 }
 
-impl Slot {
+impl OwnerState {
     /// The lock of the owner, unless it is lost: then the owner has to acquire it again.
-    async fn held(&self) -> Result<Option<Arc<Held>>, Error> {
+    async fn held(&self) -> Result<Option<Arc<ReentrantHold>>, Error> {
         let held = self.held.lock().upgrade();
         let Some(held) = held else { return Ok(None) };
         let mut evidence = std::mem::take(&mut *held.evidence.lock());
@@ -85,18 +85,18 @@ impl Slot {
         Ok(is_there.then_some(held))
     }
 
-    fn hold(&self, mut guard: MutexGuard) -> Arc<Held> {
+    fn hold(&self, mut guard: MutexGuard) -> Arc<ReentrantHold> {
         let evidence = Locked::new(Evidence { kept: guard.kept.take() });
-        let held = Arc::new(Held { guard, evidence });
+        let held = Arc::new(ReentrantHold { guard, evidence });
         *self.held.lock() = Arc::downgrade(&held);
         held
     }
 }
 
 /// Ends the wait of a task, also when its future is dropped.
-struct Waiting<'a>(&'a Slot);
+struct OwnerWait<'a>(&'a OwnerState);
 
-impl Drop for Waiting<'_> {
+impl Drop for OwnerWait<'_> {
     fn drop(&mut self) {
         self.0.waits.set(false);
     }
@@ -143,7 +143,7 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         let held = match slot.held().await? {
             Some(held) => held,
             None => {
-                let _waiting = Waiting(&slot);
+                let _waiting = OwnerWait(&slot);
                 slot.hold(self.lock.queue.acquire_telling(|| slot.waits.set(true)).await?)
             }
         };
@@ -220,13 +220,13 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         ReentrantOwner { lock: self.clone(), owner }
     }
 
-    fn entry(&self, owner: O) -> (Entry<O>, Arc<Slot>) {
+    fn entry(&self, owner: O) -> (OwnerEntry<O>, Arc<OwnerState>) {
         let mut owners = self.owners.lock();
         let (slot, users) = owners.entry(owner.clone()).or_default();
         *users += 1;
         let slot = Arc::clone(slot);
         drop(owners);
-        (Entry { owners: Arc::clone(&self.owners), owner }, slot)
+        (OwnerEntry { owners: Arc::clone(&self.owners), owner }, slot)
     }
 }
 
@@ -243,12 +243,12 @@ impl<O> fmt::Debug for ReentrantMutex<O> {
 }
 
 /// A guard, or a future that acquires: the last one of an owner forgets it.
-struct Entry<O: Eq + Hash> {
-    owners: Owners<O>,
+struct OwnerEntry<O: Eq + Hash> {
+    owners: LockOwners<O>,
     owner: O,
 }
 
-impl<O: Eq + Hash> Drop for Entry<O> {
+impl<O: Eq + Hash> Drop for OwnerEntry<O> {
     fn drop(&mut self) {
         let mut owners = self.owners.lock();
         if let Some((_, users)) = owners.get_mut(&self.owner) {
@@ -267,8 +267,8 @@ impl<O: Eq + Hash> Drop for Entry<O> {
 /// Dropping the last one of an owner releases the lock in the background.
 #[must_use = "dropping the last one releases the lock in the background"]
 pub struct ReentrantGuard<O: Eq + Hash> {
-    held: Arc<Held>,
-    entry: Entry<O>,
+    held: Arc<ReentrantHold>,
+    entry: OwnerEntry<O>,
 }
 
 impl<O: Eq + Hash> ReentrantGuard<O> {

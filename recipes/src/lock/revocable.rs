@@ -10,7 +10,8 @@ use super::{Error, InterProcessReadWriteLock, ReadLock, WriteLock, revocation};
 
 /// A read/write lock whose holders can be asked to let go, and be made to: the revocable shared
 /// locks of
-/// [ZooKeeper's recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recoverableSharedLocks).
+/// [ZooKeeper's
+/// recipes](https://zookeeper.apache.org/doc/current/recipes.html#sc_recoverableSharedLocks).
 ///
 /// # Layout
 /// ```text
@@ -128,6 +129,7 @@ impl RevocableReadWriteLock {
     /// # Cancel safety
     /// The owner may have been asked; nothing is removed after the future is dropped, unless the
     /// delete was sent.
+    #[expect(clippy::too_many_lines, reason = "the steps of a revocation in their order")]
     pub async fn revoke(&self, node: impl Into<String>, grace: Duration) -> Result<Revoked, Error> {
         let node = &*node.into();
         if !self.lock.is_node(node) {

@@ -14,15 +14,15 @@ use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
 
-use super::computed::{Ended, Reads};
+use super::computed::{EndedReads, Reads};
 use super::model::Outcome;
 use super::plan::{self, Expected, META};
-use super::record::Record;
-use super::set::{Operations, Work};
-use super::settings::Settings;
-use super::site::{Seen, Site, is_lease};
+use super::record::MigrationRecord;
+use super::set::{MigrationWork, Operations};
+use super::settings::MigrationSettings;
+use super::site::{MigrationSite, SetNodes, is_lease};
 use super::{Error, MigrationSet};
-use crate::lock::{self, InterProcessSemaphoreMutex, Lease};
+use crate::lock::{self, InterProcessSemaphoreMutex, Permit};
 use crate::path::child;
 use crate::race::{RACE_ROUNDS, is_conflict};
 
@@ -34,9 +34,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LEASE: &str = "leases/_c_00000000-0000-0000-0000-000000000000-lease-0000000000";
 
 /// One call of [`migrate`](super::MigrationManager::migrate).
-pub(super) struct Run<'a> {
-    settings: &'a Settings,
-    site: Site,
+pub(super) struct MigrationCall<'a> {
+    settings: &'a MigrationSettings,
+    site: MigrationSite,
     set: &'a MigrationSet,
     pub(super) expected: Vec<Expected>,
     /// In the records of this call, which no other call shares.
@@ -49,7 +49,7 @@ pub(super) struct Run<'a> {
 
 /// The meaning of an operation of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum OperationMeaning {
     /// A node that a computation has read.
     Guard,
     /// An operation of a migration.
@@ -61,7 +61,7 @@ enum Part {
 }
 
 /// The result of a transaction, or of several.
-enum Step {
+enum ApplyResult {
     Applied,
     /// A node that was read has changed, or an operation of a computed migration was refused,
     /// which may have the same reason.
@@ -70,10 +70,10 @@ enum Step {
     Again,
 }
 
-impl<'a> Run<'a> {
+impl<'a> MigrationCall<'a> {
     pub(super) fn new(
-        settings: &'a Settings,
-        site: Site,
+        settings: &'a MigrationSettings,
+        site: MigrationSite,
         set: &'a MigrationSet,
         expected: Vec<Expected>,
     ) -> Self {
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             if applied == self.expected.len() {
                 return Ok(());
             }
-            if let Step::Applied = self.apply_held(seen).await? {
+            if let ApplyResult::Applied = self.apply_held(seen).await? {
                 return Ok(());
             }
         }
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
     }
 
     /// Applies the missing migrations, under the lock or the fence.
-    async fn apply_held(&mut self, mut seen: Seen) -> Result<Step, Error> {
+    async fn apply_held(&mut self, mut seen: SetNodes) -> Result<ApplyResult, Error> {
         if let Some(fence) = self.settings.fence.clone() {
             self.create_missing_parents(&seen).await?;
             return self.apply_all(&fence).await;
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
             let applied;
             (seen, applied) = self.look(false).await?;
             if applied == self.expected.len() {
-                return Ok(Step::Applied);
+                return Ok(ApplyResult::Applied);
             }
         }
         // Sent in this order, in one round trip.
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reads everything, and returns the number of migrations that were applied.
-    async fn look(&mut self, synced: bool) -> Result<(Seen, usize), Error> {
+    async fn look(&mut self, synced: bool) -> Result<(SetNodes, usize), Error> {
         let seen = self.site.look(self.expected.len(), synced).await?;
         let of_this_call = |index: &usize| {
             let stored = seen.records.get(*index).and_then(Option::as_ref);
@@ -177,8 +177,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn lock(&self, until: Instant) -> Result<Lease, Error> {
-        let Settings { zk, .. } = &self.settings;
+    async fn lock(&self, until: Instant) -> Result<Permit, Error> {
+        let MigrationSettings { zk, .. } = &self.settings;
         let lock = InterProcessSemaphoreMutex::within(zk, self.site.lock.as_str(), "migration");
         let lock = lock.label(self.settings.label.clone());
         let acquired = if self.settings.lock_timeout.is_zero() {
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
     }
 
     /// Applies the missing migrations, while the fence exists.
-    async fn apply_all(&mut self, fence: &Ownership) -> Result<Step, Error> {
+    async fn apply_all(&mut self, fence: &Ownership) -> Result<ApplyResult, Error> {
         // 3. Again, because other clients may have applied migrations before the lock was ours.
         // The server that has granted the lock knows of them.
         let (seen, mut from) = self.look(self.settings.fence.is_some()).await?;
@@ -213,12 +213,12 @@ impl<'a> Run<'a> {
         while from < self.expected.len() {
             let batch = plan::batch(&self.expected, from, self.settings.one_each);
             match self.apply(&seen, batch.clone(), fence).await? {
-                Step::Applied => {
+                ApplyResult::Applied => {
                     (from, tries) = (batch.end, 0);
                     info!(id = self.site.id, applied = ?batch, "migrations were applied");
                     self.applied.extend(batch);
                 }
-                Step::Computed(refusal) => {
+                ApplyResult::Computed(refusal) => {
                     tries += 1;
                     match refusal {
                         Some(refusal) if tries > REFUSALS => return Err(refusal),
@@ -228,26 +228,26 @@ impl<'a> Run<'a> {
                         _ => sleep(self.settings.zk.jitter(PAUSE)).await,
                     }
                 }
-                Step::Again => return Ok(Step::Again),
+                ApplyResult::Again => return Ok(ApplyResult::Again),
             }
         }
-        Ok(Step::Applied)
+        Ok(ApplyResult::Applied)
     }
 
     /// Applies some migrations in one transaction.
     async fn apply(
         &mut self,
-        seen: &Seen,
+        seen: &SetNodes,
         batch: Range<usize>,
         fence: &Ownership,
-    ) -> Result<Step, Error> {
+    ) -> Result<ApplyResult, Error> {
         let (mut guards, mut computed) = (Vec::new(), None);
-        if let Work::Computed { compute, .. } = &self.set.migrations[batch.start].work {
+        if let MigrationWork::Computed { compute, .. } = &self.set.migrations[batch.start].work {
             let reads = Reads::new(&self.settings.zk);
             let result = compute(reads.clone()).await;
             let ended = reads.end();
             if ended.is_torn {
-                return Ok(Step::Computed(None));
+                return Ok(ApplyResult::Computed(None));
             }
             // A body that goes on after a failed read has no guard for it.
             if let Some(failure) = ended.failure {
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
                     return self.failed_computation(ended.guards, failure, from, fence).await;
                 }
             }
-            let Ended { guards: read, .. } = ended;
+            let EndedReads { guards: read, .. } = ended;
             guards = read;
         }
         if let Some(operations) = &computed {
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
         let transaction = self.settings.zk.transaction().fenced_by(fence);
         let transaction = ops.into_iter().fold(transaction, Transaction::with);
         match transaction.certain(&self.settings.receipt).commit().await {
-            Ok(_) => Ok(Step::Applied),
+            Ok(_) => Ok(ApplyResult::Applied),
             Err(error) => self.failed(error, &parts, from, fence).await,
         }
     }
@@ -291,11 +291,11 @@ impl<'a> Run<'a> {
         failure: Error,
         from: usize,
         fence: &Ownership,
-    ) -> Result<Step, Error> {
+    ) -> Result<ApplyResult, Error> {
         if guards.is_empty() {
             return Err(failure);
         }
-        let parts = vec![Part::Guard; guards.len()];
+        let parts = vec![OperationMeaning::Guard; guards.len()];
         let transaction = self.settings.zk.transaction().fenced_by(fence);
         let transaction = guards.into_iter().fold(transaction, Transaction::with);
         let Err(error) = transaction.certain(&self.settings.receipt).commit().await else {
@@ -316,28 +316,28 @@ impl<'a> Run<'a> {
     /// Returns the operations of a transaction, and their meanings.
     fn operations(
         &self,
-        seen: &Seen,
+        seen: &SetNodes,
         guards: Vec<TransactionOp>,
         batch: Range<usize>,
         computed: Option<&Operations>,
-    ) -> (Vec<TransactionOp>, Vec<Part>) {
-        let mut parts = vec![Part::Guard; guards.len()];
+    ) -> (Vec<TransactionOp>, Vec<OperationMeaning>) {
+        let mut parts = vec![OperationMeaning::Guard; guards.len()];
         let mut ops = guards;
         for migration in batch {
             let operations = match &self.set.migrations[migration].work {
-                Work::Fixed(operations) => Some(operations),
-                Work::Computed { .. } => computed,
+                MigrationWork::Fixed(operations) => Some(operations),
+                MigrationWork::Computed { .. } => computed,
             };
             for (index, op) in operations.iter().flat_map(|operations| &operations.0).enumerate() {
                 ops.push(op.clone());
-                parts.push(Part::Operation { migration, index });
+                parts.push(OperationMeaning::Operation { migration, index });
             }
             let Expected { name, digest, sound, .. } = &self.expected[migration];
             let metadata = CreateOp::new(child(&self.site.metadata, META));
             let metadata = metadata.data(digest.to_vec()).mode(CreateMode::PersistentSequential);
             ops.push(metadata.uncompressed().into());
-            parts.push(Part::Metadata);
-            let record = Record {
+            parts.push(OperationMeaning::Metadata);
+            let record = MigrationRecord {
                 name: name.clone(),
                 metadata: *digest,
                 digest: *sound,
@@ -353,7 +353,7 @@ impl<'a> Run<'a> {
                 // Its metadata were deleted by hand.
                 Some(old) => SetDataOp::new(path, data).version(old.version).uncompressed().into(),
             });
-            parts.push(Part::Record);
+            parts.push(OperationMeaning::Record);
         }
         (ops, parts)
     }
@@ -362,10 +362,10 @@ impl<'a> Run<'a> {
     async fn failed(
         &mut self,
         error: zk_curator::Error,
-        parts: &[Part],
+        parts: &[OperationMeaning],
         from: usize,
         fence: &Ownership,
-    ) -> Result<Step, Error> {
+    ) -> Result<ApplyResult, Error> {
         debug!(id = self.site.id, %error, "migrations were not applied");
         match error.kind() {
             ErrorKind::TransactionFailed { index, code } => {
@@ -375,7 +375,7 @@ impl<'a> Run<'a> {
             // The parent of the receipt.
             ErrorKind::NoNode if error.path().rsplit('/').next().is_some_and(is_receipt) => {
                 self.create_parents().await?;
-                return Ok(Step::Again);
+                return Ok(ApplyResult::Again);
             }
             ErrorKind::OwnershipLost | ErrorKind::SessionExpired => {}
             // The sizes of the others were checked before.
@@ -390,7 +390,7 @@ impl<'a> Run<'a> {
             self.unknown = Some(error.clone());
         }
         if self.settings.fence.is_none() {
-            return Ok(Step::Again);
+            return Ok(ApplyResult::Again);
         }
         if !is_unknown {
             return Err(error.into());
@@ -400,7 +400,7 @@ impl<'a> Run<'a> {
         loop {
             let node = fence.framework().exists(fence.path()).linearizable().await?;
             let Some(node) = node.filter(|node| node.czxid == fence.czxid()) else {
-                return Ok(Step::Again);
+                return Ok(ApplyResult::Again);
             };
             if node.ephemeral_owner == 0 {
                 // It does not end with its session.
@@ -413,13 +413,13 @@ impl<'a> Run<'a> {
     async fn refused(
         &mut self,
         error: zk_curator::Error,
-        part: Option<Part>,
+        part: Option<OperationMeaning>,
         code: ErrorCode,
         from: usize,
-    ) -> Result<Step, Error> {
+    ) -> Result<ApplyResult, Error> {
         match part {
-            Some(Part::Guard) if is_conflict(code) => Ok(Step::Computed(None)),
-            Some(Part::Operation { migration, index }) => {
+            Some(OperationMeaning::Guard) if is_conflict(code) => Ok(ApplyResult::Computed(None)),
+            Some(OperationMeaning::Operation { migration, index }) => {
                 let Expected { name, is_computed, .. } = &self.expected[migration];
                 let (migration, path) = (name.clone(), error.path().to_owned());
                 let refusal = Error::Refused { migration, index, path, code };
@@ -427,25 +427,27 @@ impl<'a> Run<'a> {
                 // A client that ignores the lock, such as a Java process whose session has ended,
                 // may have applied it.
                 if self.look(true).await?.1 > from {
-                    return Ok(Step::Again);
+                    return Ok(ApplyResult::Again);
                 }
-                if is_computed { Ok(Step::Computed(Some(refusal))) } else { Err(refusal) }
+                if is_computed { Ok(ApplyResult::Computed(Some(refusal))) } else { Err(refusal) }
             }
-            Some(Part::Metadata | Part::Record) if code == ErrorCode::NoNode => {
+            Some(OperationMeaning::Metadata | OperationMeaning::Record)
+                if code == ErrorCode::NoNode =>
+            {
                 self.create_parents().await?;
-                Ok(Step::Again)
+                Ok(ApplyResult::Again)
             }
-            Some(Part::Record) if is_conflict(code) => Ok(Step::Again),
+            Some(OperationMeaning::Record) if is_conflict(code) => Ok(ApplyResult::Again),
             _ => Err(error.of_operation("migrate").into()),
         }
     }
 
-    async fn create_missing_parents(&self, seen: &Seen) -> Result<(), Error> {
+    async fn create_missing_parents(&self, seen: &SetNodes) -> Result<(), Error> {
         if seen.exists { Ok(()) } else { self.create_parents().await }
     }
 
-    /// Creates all nodes above the records, the metadata and the nodes of the lock, from the top: one
-    /// round trip.
+    /// Creates all nodes above the records, the metadata and the nodes of the lock, from the top:
+    /// one round trip.
     async fn create_parents(&self) -> Result<(), Error> {
         let site = &self.site;
         let mut parents = vec![site.metadata.clone(), site.records.clone()];
@@ -476,7 +478,7 @@ impl<'a> Run<'a> {
     /// Checks if a transaction fits into a request, without its computed operations.
     pub(super) fn check_size(&self, batch: Range<usize>) -> Result<(), Error> {
         let is_too_large = |batch: Range<usize>| {
-            let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
+            let (ops, _) = self.operations(&SetNodes::default(), Vec::new(), batch, None);
             let transaction = match &self.settings.fence {
                 Some(fence) => self.settings.zk.transaction().fenced_by(fence),
                 None => {
@@ -504,7 +506,7 @@ impl<'a> Run<'a> {
 
     /// Returns the size of the operations of a transaction, without computed ones.
     pub(super) fn size(&self, batch: Range<usize>) -> usize {
-        let (ops, _) = self.operations(&Seen::default(), Vec::new(), batch, None);
+        let (ops, _) = self.operations(&SetNodes::default(), Vec::new(), batch, None);
         ops.iter().map(|op| plan::size(&described(&self.settings.zk, op).0)).sum()
     }
 }

@@ -32,20 +32,20 @@ use crate::path::child;
 #[derive(Clone)]
 pub struct Reads {
     zk: CuratorFramework,
-    seen: Arc<Locked<Seen>>,
+    seen: Arc<Locked<SeenNodes>>,
 }
 
 /// The state of a node that must be unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Guard {
+enum UnchangedNode {
     Version { czxid: i64, version: i32 },
     Exists,
     Absent,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    guards: BTreeMap<String, Guard>,
+struct SeenNodes {
+    guards: BTreeMap<String, UnchangedNode>,
     /// Two reads of one node have differed.
     is_torn: bool,
     /// The first read that failed for another reason than a missing node. It has no guard.
@@ -55,7 +55,7 @@ struct Seen {
 }
 
 /// The reads of a computation that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedReads {
     pub(super) guards: Vec<TransactionOp>,
     pub(super) is_torn: bool,
     /// The first read without a guard.
@@ -63,7 +63,7 @@ pub(super) struct Ended {
     missing: BTreeSet<String>,
 }
 
-impl Ended {
+impl EndedReads {
     /// Returns the error of a computation, if it is that of a read of a missing node.
     pub(super) fn missing_node(&self, source: &Failure) -> Option<Error> {
         let error = source.downcast_ref::<Error>()?;
@@ -88,7 +88,8 @@ impl Reads {
     pub async fn find_data(&self, path: impl Into<String>) -> Result<Option<Bytes>> {
         let path = path.into();
         let read = self.zk.get_data(path.as_str()).with_stat().await;
-        let guard = |stat: &Stat| Guard::Version { czxid: stat.czxid, version: stat.version };
+        let guard =
+            |stat: &Stat| UnchangedNode::Version { czxid: stat.czxid, version: stat.version };
         match self.found(&path, read).await? {
             Some((data, stat)) => {
                 self.note(path, guard(&stat));
@@ -113,7 +114,7 @@ impl Reads {
             self.note_absent(&path).await?;
         }
         let (data, stat) = self.failed(read)?;
-        self.note(path, Guard::Version { czxid: stat.czxid, version: stat.version });
+        self.note(path, UnchangedNode::Version { czxid: stat.czxid, version: stat.version });
         Ok(data)
     }
 
@@ -128,7 +129,7 @@ impl Reads {
         let path = path.into();
         let exists = self.failed(self.zk.exists(path.as_str()).await)?.is_some();
         if exists {
-            self.note(path, Guard::Exists);
+            self.note(path, UnchangedNode::Exists);
         } else {
             self.note_absent(&path).await?;
         }
@@ -148,9 +149,9 @@ impl Reads {
         let Some(mut names) = self.found(&path, listed).await? else { return Ok(None) };
         names.sort_unstable();
         for name in &names {
-            self.note(child(&path, name), Guard::Exists);
+            self.note(child(&path, name), UnchangedNode::Exists);
         }
-        self.note(path, Guard::Exists);
+        self.note(path, UnchangedNode::Exists);
         Ok(Some(names))
     }
 
@@ -174,18 +175,20 @@ impl Reads {
             }
             missing = parent;
         }
-        self.note(missing.into(), Guard::Absent);
+        self.note(missing.into(), UnchangedNode::Absent);
         Ok(())
     }
 
-    fn note(&self, path: String, guard: Guard) {
+    fn note(&self, path: String, guard: UnchangedNode) {
         let mut seen = self.seen.lock();
         let seen = &mut *seen;
         let before = *seen.guards.entry(path.clone()).or_insert(guard);
         match (before, guard) {
             (before, guard) if before == guard => {}
-            (Guard::Exists, Guard::Version { .. }) => drop(seen.guards.insert(path, guard)),
-            (Guard::Version { .. }, Guard::Exists) => {}
+            (UnchangedNode::Exists, UnchangedNode::Version { .. }) => {
+                seen.guards.insert(path, guard);
+            }
+            (UnchangedNode::Version { .. }, UnchangedNode::Exists) => {}
             _ => seen.is_torn = true,
         }
     }
@@ -203,22 +206,23 @@ impl Reads {
     }
 
     /// Returns the guards of everything that was read.
-    pub(super) fn end(&self) -> Ended {
-        let Seen { guards, is_torn, failure, missing } = std::mem::take(&mut *self.seen.lock());
+    pub(super) fn end(&self) -> EndedReads {
+        let SeenNodes { guards, is_torn, failure, missing } =
+            std::mem::take(&mut *self.seen.lock());
         let mut ops = Vec::new();
         for (path, guard) in guards {
             match guard {
-                Guard::Version { version, .. } => {
+                UnchangedNode::Version { version, .. } => {
                     ops.push(CheckOp::new(path).version(version).into());
                 }
-                Guard::Exists => ops.push(CheckOp::new(path).into()),
-                Guard::Absent => {
+                UnchangedNode::Exists => ops.push(CheckOp::new(path).into()),
+                UnchangedNode::Absent => {
                     let create = CreateOp::new(path.as_str()).data("").uncompressed();
                     ops.extend([create.into(), DeleteOp::new(path).into()]);
                 }
             }
         }
-        Ended { guards: ops, is_torn, failure, missing }
+        EndedReads { guards: ops, is_torn, failure, missing }
     }
 }
 

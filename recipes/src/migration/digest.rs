@@ -128,7 +128,7 @@ const fn number(version: Version) -> i32 {
 
 /// Returns the checksum that different operations do not share: each field has its length in front.
 pub(super) fn sound(ops: &[Op]) -> Digest {
-    let mut fields = Fields::new(b"operations");
+    let mut fields = DigestFields::new(b"operations");
     for op in ops {
         match op {
             Op::Create { path, data, acl, mode, ttl } => {
@@ -163,15 +163,15 @@ fn named<'a>(name: &'a [u8], of_null: &'a [u8], data: &'a Option<Bytes>) -> (&'a
 
 /// Returns the checksum of a computed migration, in both places.
 pub(super) fn computed(name: &str, revision: &str) -> Digest {
-    let mut fields = Fields::new(b"computed");
+    let mut fields = DigestFields::new(b"computed");
     fields.add(name.as_bytes()).add(revision.as_bytes());
     fields.finish()
 }
 
 /// Fields with their lengths.
-struct Fields(Hash);
+struct DigestFields(Hash);
 
-impl Fields {
+impl DigestFields {
     fn new(kind: &[u8]) -> Self {
         let mut fields = Self(Hash::new());
         fields.add(OURS).add(kind);

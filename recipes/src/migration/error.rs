@@ -87,7 +87,8 @@ pub enum Error {
         /// The reason.
         code: ErrorCode,
     },
-    /// The function of a computed migration has failed. It has no operations, so nothing was applied.
+    /// The function of a computed migration has failed. It has no operations, so nothing was
+    /// applied.
     #[error("the migration {migration:?} could not be computed")]
     Computation {
         /// The name of the migration.

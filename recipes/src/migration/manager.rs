@@ -4,11 +4,11 @@ use bytes::Bytes;
 use zk_curator::internal::sleep;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::apply::Run;
+use super::apply::MigrationCall;
 use super::model::{AppliedMigration, Outcome, Plan};
 use super::plan;
-use super::settings::Settings;
-use super::site::{Seen, Site, expected};
+use super::settings::MigrationSettings;
+use super::site::{MigrationSite, SetNodes, expected};
 use super::{Error, MigrationSet};
 
 /// The pause before a read is repeated because metadata have disappeared.
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// [module](super).
 #[derive(Debug, Clone)]
 pub struct MigrationManager {
-    settings: Settings,
+    settings: MigrationSettings,
 }
 
 impl MigrationManager {
@@ -29,7 +29,7 @@ impl MigrationManager {
         lock_path: impl Into<String>,
         metadata_path: impl Into<String>,
     ) -> Self {
-        Self { settings: Settings::new(zk, lock_path.into(), metadata_path.into()) }
+        Self { settings: MigrationSettings::new(zk, lock_path.into(), metadata_path.into()) }
     }
 
     /// Sets the time to wait while another client holds the lock. Zero does not wait: the lock must
@@ -65,8 +65,8 @@ impl MigrationManager {
         self
     }
 
-    /// Reads the applied migrations, and returns what [`migrate`](Self::migrate) would do. One request
-    /// behind a `sync`, in one round trip.
+    /// Reads the applied migrations, and returns what [`migrate`](Self::migrate) would do. One
+    /// request behind a `sync`, in one round trip.
     ///
     /// # Errors
     /// * [`Error::NotCompatible`] as for [`migrate`](Self::migrate).
@@ -76,14 +76,14 @@ impl MigrationManager {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn plan(&self, set: &MigrationSet) -> Result<Plan, Error> {
-        let site = Site::new(&self.settings, "plan", set.id())?;
+        let site = MigrationSite::new(&self.settings, "plan", set.id())?;
         let expected = expected(&self.settings.zk, set)?;
         let seen = site.look(expected.len(), true).await?;
         let (missing, difference) = match seen.compare(&expected) {
             Ok(applied) => (applied..expected.len(), None),
             Err(difference) => (0..0, Some(difference)),
         };
-        let run = Run::new(&self.settings, site, set, expected);
+        let run = MigrationCall::new(&self.settings, site, set, expected);
         let mut size = 0;
         let mut from = missing.start;
         while from < missing.end {
@@ -108,8 +108,8 @@ impl MigrationManager {
     /// * [`Error::Refused`]: an operation cannot be applied. [`Error::Computation`].
     /// * [`Error::LockTimeout`], [`Error::Busy`]: call it again.
     /// * [`Error::Framework`] as the acquire of a lock, or a [certain](zk_curator::certain)
-    ///   transaction: with [`may_have_applied`](Error::may_have_applied) if migrations may have been
-    ///   applied. `OwnershipLost` if the node of [`fenced_by`](Self::fenced_by) is gone.
+    ///   transaction: with [`may_have_applied`](Error::may_have_applied) if migrations may have
+    ///   been applied. `OwnershipLost` if the node of [`fenced_by`](Self::fenced_by) is gone.
     /// * [`Error::Incomplete`], with one of the others as its source, if the call has applied
     ///   migrations in earlier transactions.
     ///
@@ -119,10 +119,10 @@ impl MigrationManager {
     /// Once polled, migrations may be applied: all of a transaction, or none. The lock is released
     /// in the background.
     pub async fn migrate(&self, set: &MigrationSet) -> Result<Outcome, Error> {
-        let site = Site::new(&self.settings, "migrate", set.id())?;
+        let site = MigrationSite::new(&self.settings, "migrate", set.id())?;
         let expected = expected(&self.settings.zk, set)?;
         // On the heap, for futures of callers that are small.
-        Box::pin(Run::new(&self.settings, site, set, expected).migrate()).await
+        Box::pin(MigrationCall::new(&self.settings, site, set, expected).migrate()).await
     }
 
     /// Waits, without a time limit and across sessions, until all migrations of the set are
@@ -136,7 +136,7 @@ impl MigrationManager {
     /// # Cancel safety
     /// Dropping the future removes the watch.
     pub async fn wait_applied(&self, set: &MigrationSet) -> Result<(), Error> {
-        let site = Site::new(&self.settings, "wait_applied", set.id())?;
+        let site = MigrationSite::new(&self.settings, "wait_applied", set.id())?;
         let expected = expected(&self.settings.zk, set)?;
         let mut children = self.settings.zk.watch_children(site.metadata.as_str());
         let mut has_waited = false;
@@ -155,10 +155,10 @@ impl MigrationManager {
 
     async fn look_through_outages(
         &self,
-        site: &Site,
+        site: &MigrationSite,
         count: usize,
         synced: bool,
-    ) -> Result<Seen, Error> {
+    ) -> Result<SetNodes, Error> {
         let mut synced = synced;
         loop {
             match site.look(count, synced).await {
@@ -181,13 +181,13 @@ impl MigrationManager {
     /// Nothing is changed.
     pub async fn applied(&self, id: &str) -> Result<Vec<AppliedMigration>, Error> {
         let id = MigrationSet::builder(id).build()?.id().to_owned();
-        let site = Site::new(&self.settings, "applied", &id)?;
+        let site = MigrationSite::new(&self.settings, "applied", &id)?;
         let count = site.look(0, true).await?.metadata.len();
         Ok(applied(&site.look(count, false).await?))
     }
 }
 
-fn applied(seen: &Seen) -> Vec<AppliedMigration> {
+fn applied(seen: &SetNodes) -> Vec<AppliedMigration> {
     let each = |(index, meta): (usize, &plan::Meta)| {
         let record = seen.records.get(index).and_then(Option::as_ref);
         let record = record.and_then(|stored| stored.record.as_ref());

@@ -7,7 +7,7 @@
 //! # Layout
 //!
 //! ```text
-//! /migrations/locks/orders                 the lock: a semaphore of one lease, only while it is used
+//! /migrations/locks/orders                 the lock: a semaphore of one permit, only while it is used
 //! /migrations/meta
 //!   ├─ _r_<uuid>                           ephemeral: a receipt, which settles lost responses
 //!   ├─ orders                              container, made on first use
@@ -48,8 +48,9 @@
 //! * When [`migrate`](MigrationManager::migrate) or
 //!   [`wait_applied`](MigrationManager::wait_applied) returns, all migrations of the set are
 //!   committed.
-//! * A set that differs from the applied migrations changes nothing. A migration that was altered is a
-//!   [`Mismatch`](Error::Mismatch); an older version of the service gets [`Ahead`](Error::Ahead).
+//! * A set that differs from the applied migrations changes nothing. A migration that was altered
+//!   is a [`Mismatch`](Error::Mismatch); an older version of the service gets
+//!   [`Ahead`](Error::Ahead).
 //!
 //! # Checksums
 //!

@@ -8,7 +8,7 @@ use zk_curator::internal::Op;
 use zk_curator::path::SequenceSuffix;
 
 use super::digest::Digest;
-use super::record::Record;
+use super::record::MigrationRecord;
 use crate::order::numbers_tell;
 
 /// The start of the names of Curator's metadata.
@@ -74,13 +74,14 @@ pub(super) fn sort(nodes: &mut [Meta]) {
     }
 }
 
-/// Compares the applied migrations with a set. Returns the number of its migrations that were applied.
+/// Compares the applied migrations with a set. Returns the number of its migrations that were
+/// applied.
 ///
 /// `records` has the record of each migration of the set, where there is one.
 pub(super) fn compare(
     expected: &[Expected],
     found: &[Meta],
-    records: &[Option<Record>],
+    records: &[Option<MigrationRecord>],
 ) -> Result<usize, Difference> {
     for (index, (expected, found)) in expected.iter().zip(found).enumerate() {
         let mismatch = |found: &[u8], expected_digest: &Digest| Difference::Mismatch {
@@ -200,7 +201,7 @@ mod tests {
     fn a_record_is_compared_where_there_is_one() {
         let set = expected(&[false; 2]);
         let record = |digest: u8| {
-            Some(Record {
+            Some(MigrationRecord {
                 name: "m".into(),
                 metadata: [digest % 100; 32],
                 digest: [digest; 32],

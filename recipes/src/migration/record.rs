@@ -11,7 +11,7 @@ const MAGIC: &str = "migration 1";
 
 /// The record of a migration that this library has applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct MigrationRecord {
     pub(super) name: String,
     /// The data of its metadata. A record with others belongs to metadata that were deleted.
     pub(super) metadata: Digest,
@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub(super) version: String,
 }
 
-impl Record {
+impl MigrationRecord {
     pub(super) fn encode(&self) -> Bytes {
         let mut text = format!("{MAGIC}\n");
         for (key, value) in [
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_it_is_written() {
-        let record = Record {
+        let record = MigrationRecord {
             name: "split: 100%\r\nof it".into(),
             metadata: [6; 32],
             digest: [7; 32],
@@ -79,11 +79,11 @@ mod tests {
             by: String::new(),
             version: "0.1.0".into(),
         };
-        assert_eq!(Record::decode(&record.encode()), Some(record.clone()));
+        assert_eq!(MigrationRecord::decode(&record.encode()), Some(record.clone()));
         let later = [&record.encode()[..], b"colour: red\n"].concat();
-        assert_eq!(Record::decode(&later), Some(record));
+        assert_eq!(MigrationRecord::decode(&later), Some(record));
         for other in [&b""[..], b"migration 2\n", b"migration 1\nname: a\n", b"\xff"] {
-            assert_eq!(Record::decode(other), None);
+            assert_eq!(MigrationRecord::decode(other), None);
         }
     }
 }

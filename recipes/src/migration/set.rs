@@ -104,12 +104,12 @@ pub struct MigrationSet {
 #[derive(Clone)]
 pub(super) struct Migration {
     pub(super) name: String,
-    pub(super) work: Work,
+    pub(super) work: MigrationWork,
 }
 
 /// The operations of a migration, or the function that finds them.
 #[derive(Clone)]
-pub(super) enum Work {
+pub(super) enum MigrationWork {
     Fixed(Operations),
     Computed { revision: String, compute: Arc<Compute> },
 }
@@ -165,7 +165,7 @@ impl MigrationSetBuilder {
         name: impl Into<String>,
         operations: impl FnOnce(Operations) -> Operations,
     ) -> Self {
-        let work = Work::Fixed(operations(Operations::new()));
+        let work = MigrationWork::Fixed(operations(Operations::new()));
         self.migrations.push(Migration { name: name.into(), work });
         self
     }
@@ -197,7 +197,7 @@ impl MigrationSetBuilder {
             let computed = compute(reads);
             Box::pin(async move { computed.await.map_err(|error| Failure::from(error.into())) })
         });
-        let work = Work::Computed { revision: revision.into(), compute };
+        let work = MigrationWork::Computed { revision: revision.into(), compute };
         self.migrations.push(Migration { name: name.into(), work });
         self
     }
@@ -231,14 +231,14 @@ impl MigrationSetBuilder {
                 return Err(Error::Duplicate { name: name.clone() });
             }
             match work {
-                Work::Fixed(operations) => operations.check_data(name)?,
-                Work::Computed { .. } if is_compatible => {
+                MigrationWork::Fixed(operations) => operations.check_data(name)?,
+                MigrationWork::Computed { .. } if is_compatible => {
                     return Err(Error::NotCompatible {
                         migration: name.clone(),
                         why: "its operations are computed",
                     });
                 }
-                Work::Computed { .. } => {}
+                MigrationWork::Computed { .. } => {}
             }
         }
         Ok(MigrationSet { id, migrations: migrations.into(), is_compatible })

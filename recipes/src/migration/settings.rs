@@ -9,7 +9,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of a manager.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct MigrationSettings {
     pub(super) zk: CuratorFramework,
     pub(super) lock_path: String,
     pub(super) metadata_path: String,
@@ -22,13 +22,13 @@ pub(super) struct Settings {
     pub(super) receipt: Receipt,
 }
 
-impl Settings {
+impl MigrationSettings {
     pub(super) fn new(zk: &CuratorFramework, lock_path: String, metadata_path: String) -> Self {
         Self {
             zk: zk.clone(),
             lock_path,
             // Java counts the children of the parent of the metadata, so receipts are above it.
-            receipt: Receipt::at(zk, metadata_path.as_str()),
+            receipt: Receipt::new(zk, metadata_path.as_str()),
             metadata_path,
             lock_timeout: LOCK_TIMEOUT,
             label: Bytes::new(),

@@ -9,9 +9,9 @@ use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::digest;
 use super::plan::{self, Difference, Expected, META, Meta};
-use super::record::Record;
-use super::set::{RECORDS, Work};
-use super::settings::Settings;
+use super::record::MigrationRecord;
+use super::set::{MigrationWork, RECORDS};
+use super::settings::MigrationSettings;
 use super::{Error, MigrationSet};
 use crate::lock::tag;
 use crate::path::child;
@@ -19,7 +19,7 @@ use crate::race::RACE_ROUNDS;
 
 /// The nodes of a set of migrations.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
+pub(super) struct MigrationSite {
     /// Reads and writes bytes unchanged.
     zk: CuratorFramework,
     pub(super) id: String,
@@ -33,7 +33,7 @@ pub(super) struct Site {
 
 /// The nodes of a set, as they were read.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SetNodes {
     /// `true` if the parent of the metadata exists.
     pub(super) exists: bool,
     /// `true` if a client holds the lock.
@@ -41,29 +41,29 @@ pub(super) struct Seen {
     /// In the order of their creation.
     pub(super) metadata: Vec<Meta>,
     /// For each migration of the set, the node of its record.
-    pub(super) records: Vec<Option<Stored>>,
+    pub(super) records: Vec<Option<StoredRecord>>,
 }
 
 /// The node of a record.
 #[derive(Debug, Clone)]
-pub(super) struct Stored {
+pub(super) struct StoredRecord {
     pub(super) version: i32,
     /// `None` if the data are not a record that this version knows.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<MigrationRecord>,
 }
 
-impl Seen {
+impl SetNodes {
     /// Returns the number of migrations that were applied.
     pub(super) fn compare(&self, expected: &[Expected]) -> Result<usize, Difference> {
-        let record = |stored: &Option<Stored>| stored.as_ref()?.record.clone();
+        let record = |stored: &Option<StoredRecord>| stored.as_ref()?.record.clone();
         let records: Vec<_> = self.records.iter().map(record).collect();
         plan::compare(expected, &self.metadata, &records)
     }
 }
 
-impl Site {
+impl MigrationSite {
     pub(super) fn new(
-        settings: &Settings,
+        settings: &MigrationSettings,
         operation: &'static str,
         id: &str,
     ) -> Result<Self, Error> {
@@ -95,7 +95,7 @@ impl Site {
     ///
     /// The names of the metadata are predictable, so they are read along with the listing. Others
     /// take one more request.
-    pub(super) async fn look(&self, count: usize, synced: bool) -> Result<Seen, Error> {
+    pub(super) async fn look(&self, count: usize, synced: bool) -> Result<SetNodes, Error> {
         for _ in 0..RACE_ROUNDS {
             if let Some(seen) = self.look_once(count, synced).await? {
                 return Ok(seen);
@@ -105,7 +105,7 @@ impl Site {
     }
 
     /// Returns `None` if metadata have disappeared between the listing and the read.
-    async fn look_once(&self, count: usize, synced: bool) -> Result<Option<Seen>, Error> {
+    async fn look_once(&self, count: usize, synced: bool) -> Result<Option<SetNodes>, Error> {
         let guesses: Vec<_> = (0..count).map(|number| format!("{META}{number:010}")).collect();
         let mut reads = self.zk.multi_read().children(self.metadata.as_str());
         reads = reads.children(self.leases());
@@ -133,9 +133,9 @@ impl Site {
         let mut records = Vec::with_capacity(count);
         for answer in answers {
             let data = found(answer)?.and_then(ReadResult::into_data);
-            records.push(data.map(|(data, stat)| Stored {
+            records.push(data.map(|(data, stat)| StoredRecord {
                 version: stat.version,
-                record: Record::decode(&data),
+                record: MigrationRecord::decode(&data),
             }));
         }
         let is_metadata = |name: &String| SequenceSuffix::after(name, META).is_some();
@@ -158,7 +158,7 @@ impl Site {
             metadata.push(Meta { name, czxid: stat.czxid, ctime: stat.ctime, data });
         }
         plan::sort(&mut metadata);
-        Ok(Some(Seen { exists, is_locked, metadata, records }))
+        Ok(Some(SetNodes { exists, is_locked, metadata, records }))
     }
 }
 
@@ -182,11 +182,11 @@ pub(super) fn expected(zk: &CuratorFramework, set: &MigrationSet) -> Result<Vec<
     for migration in set.migrations.iter() {
         let name = migration.name.clone();
         expected.push(match &migration.work {
-            Work::Computed { revision, .. } => {
+            MigrationWork::Computed { revision, .. } => {
                 let digest = digest::computed(&name, revision);
                 Expected { name, digest, sound: digest, is_computed: true }
             }
-            Work::Fixed(operations) => {
+            MigrationWork::Fixed(operations) => {
                 let (ops, compressed): (Vec<_>, Vec<_>) =
                     operations.0.iter().map(|op| described(zk, op)).unzip();
                 if set.is_compatible && compressed.contains(&true) {

@@ -34,7 +34,7 @@ impl NameService {
     /// The names below a path. Nothing is sent. An invalid path is refused by the first operation.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let path = path.into();
-        Self { zk: zk.clone(), receipt: Receipt::at(zk, path.as_str()), path }
+        Self { zk: zk.clone(), receipt: Receipt::new(zk, path.as_str()), path }
     }
 
     /// The path of the names.

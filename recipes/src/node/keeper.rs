@@ -35,7 +35,7 @@ pub(super) struct Spec {
 
 /// The state that the task and the handle share.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KeptNodeState {
     pub(super) ended: bool,
     /// `true` if no further node is created: the handle waits for the response to the last create.
     pub(super) closing: bool,
@@ -50,7 +50,7 @@ pub(super) struct Known {
     pub(super) written: u64,
     /// Where it is, or was when it last existed.
     pub(super) path: Option<String>,
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<NodeHold>,
     /// The number of times that it was created.
     pub(super) creations: u64,
     /// The reason why it does not exist, or lacks its data, if the reason is known and permanent.
@@ -59,7 +59,7 @@ pub(super) struct Known {
 
 /// A node that exists.
 #[derive(Debug)]
-pub(super) enum Hold {
+pub(super) enum NodeHold {
     /// We have created it.
     Owned(Box<OwnedNode>),
     /// It was there, or is not to be deleted.
@@ -69,7 +69,7 @@ pub(super) enum Hold {
     },
 }
 
-impl Hold {
+impl NodeHold {
     /// Returns `true` if it has not ended with its session.
     pub(super) fn is_alive(&self) -> bool {
         match self {
@@ -97,7 +97,7 @@ impl Hold {
 pub(super) struct NodeReconciler {
     pub(super) zk: CuratorFramework,
     pub(super) spec: Spec,
-    pub(super) known: Arc<Signal<Known>>,
+    pub(super) known: Arc<Signal<KeptNodeState>>,
     pub(super) health: HealthReporter,
     /// Which creates without a response may have been applied.
     pub(super) author: Authorship,
@@ -189,7 +189,7 @@ impl NodeReconciler {
             }
         }
         let watched = self.zk.exists(path).watched().await?;
-        let held = self.known.look(|known| known.hold.as_ref().map(Hold::czxid));
+        let held = self.known.look(|known| known.hold.as_ref().map(NodeHold::czxid));
         // One with another czxid has taken its place during an outage, or before the watch was
         // left.
         if watched.value.is_none_or(|stat| held.is_some_and(|held| held != stat.czxid)) {
@@ -270,16 +270,16 @@ impl NodeReconciler {
         };
         let path = node.path().to_owned();
         let hold = if self.spec.deleted_at_end {
-            Hold::Owned(Box::new(node))
+            NodeHold::Owned(Box::new(node))
         } else {
-            Hold::Persistent { czxid: node.leak().stat.czxid }
+            NodeHold::Persistent { czxid: node.leak().stat.czxid }
         };
         self.created(path.clone(), hold, wanted);
         Ok(Some(path))
     }
 
     /// It exists; if the handle is gone, it is deleted.
-    fn created(&self, path: String, hold: Hold, written: u64) {
+    fn created(&self, path: String, hold: NodeHold, written: u64) {
         let too_late = self.known.modify(|known| {
             known.creating = false;
             if known.ended {
@@ -294,11 +294,11 @@ impl NodeReconciler {
         drop(too_late);
     }
 
-    /// There is one already. A persistent one will do where ours is to be one, once it has our data.
-    /// Wait for the end of an ephemeral node of any session: it belongs to another guard, another
-    /// client, or an earlier session of ours. Only a node that was left to this session by the
-    /// framework it was taken up from is replaced. A persistent node in the place of an ephemeral one
-    /// is a failure with this error: no session will ever remove it.
+    /// There is one already. A persistent one will do where ours is to be one, once it has our
+    /// data. Wait for the end of an ephemeral node of any session: it belongs to another guard,
+    /// another client, or an earlier session of ours. Only a node that was left to this session by
+    /// the framework it was taken up from is replaced. A persistent node in the place of an
+    /// ephemeral one is a failure with this error: no session will ever remove it.
     async fn occupied(
         &mut self,
         path: String,
@@ -346,7 +346,7 @@ impl NodeReconciler {
         let (data, wanted) = self.known.look(|known| (known.data.clone(), known.wanted));
         match self.zk.set_data(path.as_str(), data).version(stat.version).idempotent().await {
             Ok(written) if written.czxid == stat.czxid => {
-                self.created(path.clone(), Hold::Persistent { czxid: stat.czxid }, wanted);
+                self.created(path.clone(), NodeHold::Persistent { czxid: stat.czxid }, wanted);
                 Ok(Some(path))
             }
             // Another node has taken its place: read again.
@@ -367,10 +367,10 @@ impl NodeReconciler {
     async fn write(&self, path: &str, data: Bytes) -> Result<bool, Error> {
         let (held, owned) = self.known.look(|known| {
             let owned = match &known.hold {
-                Some(Hold::Owned(node)) => Some(node.ownership().clone()),
+                Some(NodeHold::Owned(node)) => Some(node.ownership().clone()),
                 _ => None,
             };
-            (known.hold.as_ref().map(Hold::czxid), owned)
+            (known.hold.as_ref().map(NodeHold::czxid), owned)
         });
         let there = self.zk.exists(path).linearizable().await?;
         let Some(stat) = there.filter(|stat| Some(stat.czxid) == held) else { return Ok(false) };
@@ -393,7 +393,7 @@ impl NodeReconciler {
         let Some(watch) = watch else { return };
         let mut states = self.zk.states();
         let session_lost = self.known.look(|known| match &known.hold {
-            Some(Hold::Owned(node)) => Some(node.ownership().session_lost()),
+            Some(NodeHold::Owned(node)) => Some(node.ownership().session_lost()),
             _ => None,
         });
         tokio::select! {

@@ -9,7 +9,7 @@ use zk_curator::internal::{Setbacks, Signal};
 use zk_curator::op::Authorship;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
 
-use super::keeper::{Hold, Known, NodeReconciler, Spec};
+use super::keeper::{KeptNodeState, NodeHold, NodeReconciler, Spec};
 use crate::health::{HealthReporter, HealthWatch};
 
 /// Keeps a node in existence: creates it, and creates it again with the same path and data when its
@@ -81,7 +81,7 @@ pub struct PersistentNode {
     /// The path that was asked for.
     asked: String,
     deleted_at_end: bool,
-    known: Arc<Signal<Known>>,
+    known: Arc<Signal<KeptNodeState>>,
     health: HealthWatch,
 }
 
@@ -120,14 +120,14 @@ impl PersistentNode {
     /// The reason why it does not exist, or could not be given its data, unless it is the
     /// connection; it is tried again in any case, after pauses that grow from half a second to 30
     /// seconds. `NodeExists` if a persistent node is in the place of an ephemeral one. `NotStarted`
-    /// when the framework was not started, `Closed` when it is closed, `SessionExpired` if the handle
-    /// is [bound](CuratorFramework::bound_to_session) to a session that is over.
+    /// when the framework was not started, `Closed` when it is closed, `SessionExpired` if the
+    /// handle is [bound](CuratorFramework::bound_to_session) to a session that is over.
     ///
     /// # Cancel safety
     /// Nothing is lost.
     #[doc(alias = "waitForInitialCreate")]
     pub async fn created(&self) -> Result<String, Error> {
-        let look = |known: &Known| match (&known.error, &known.path) {
+        let look = |known: &KeptNodeState| match (&known.error, &known.path) {
             _ if known.ended => Some(None),
             (Some(error), _) => Some(Some(Err(error.clone()))),
             (None, Some(path)) if is_present(known) => Some(Some(Ok(path.clone()))),
@@ -176,7 +176,7 @@ impl PersistentNode {
             known.error = None;
             known.wanted
         });
-        let look = |known: &Known| match &known.error {
+        let look = |known: &KeptNodeState| match &known.error {
             _ if known.ended => Some(None),
             _ if known.written >= wanted => Some(Some(Ok(()))),
             Some(error) => Some(Some(Err(error.clone()))),
@@ -191,10 +191,10 @@ impl PersistentNode {
 
     /// Follows the health of the background task: [`Working`](crate::health::Health::Working) while
     /// the node exists and there is a connection. Without a connection it is
-    /// [`Waiting`](crate::health::Health::Waiting): whether the node still exists is not known. It is
-    /// [`Failed`](crate::health::Health::Failed) with `NodeExists` while a persistent node is in the
-    /// place of an ephemeral one, for example after a restore: no session will ever remove it. The
-    /// stream ends with the task.
+    /// [`Waiting`](crate::health::Health::Waiting): whether the node still exists is not known. It
+    /// is [`Failed`](crate::health::Health::Failed) with `NodeExists` while a persistent node is in
+    /// the place of an ephemeral one, for example after a restore: no session will ever remove it.
+    /// The stream ends with the task.
     pub fn health(&self) -> HealthWatch {
         self.health.restarted()
     }
@@ -203,7 +203,7 @@ impl PersistentNode {
     /// creations between two calls are reported once. Ends when the framework is closed.
     pub fn creations(&self) -> impl Stream<Item = String> + Send + use<> {
         stream::unfold((Arc::clone(&self.known), 0), async |(known, seen)| {
-            let look = |known: &Known| match &known.path {
+            let look = |known: &KeptNodeState| match &known.path {
                 Some(path) if known.creations > seen => Some(Some((path.clone(), known.creations))),
                 _ if known.ended => Some(None),
                 _ => None,
@@ -227,8 +227,8 @@ impl PersistentNode {
         self.known.until(|known| known.ended || !known.creating).await;
         let (hold, path) = self.end();
         let deleted = match hold {
-            Some(Hold::Owned(node)) => node.delete().await,
-            Some(Hold::Persistent { czxid }) if self.deleted_at_end => {
+            Some(NodeHold::Owned(node)) => node.delete().await,
+            Some(NodeHold::Persistent { czxid }) if self.deleted_at_end => {
                 self.zk.delete(path).czxid(czxid).guaranteed().quietly().await
             }
             _ => Ok(()),
@@ -242,7 +242,7 @@ impl PersistentNode {
     }
 
     /// Ends the task; what exists, and where.
-    fn end(&self) -> (Option<Hold>, String) {
+    fn end(&self) -> (Option<NodeHold>, String) {
         self.known.modify(|known| {
             known.ended = true;
             (known.hold.take(), known.path.clone().unwrap_or_default())
@@ -261,7 +261,7 @@ impl PersistentNode {
 impl Drop for PersistentNode {
     fn drop(&mut self) {
         let (hold, path) = self.end();
-        if let Some(Hold::Persistent { czxid }) = hold
+        if let Some(NodeHold::Persistent { czxid }) = hold
             && self.deleted_at_end
         {
             // Dropped, it is left to the janitor.
@@ -270,8 +270,8 @@ impl Drop for PersistentNode {
     }
 }
 
-fn is_present(known: &Known) -> bool {
-    known.hold.as_ref().is_some_and(Hold::is_alive)
+fn is_present(known: &KeptNodeState) -> bool {
+    known.hold.as_ref().is_some_and(NodeHold::is_alive)
 }
 
 impl PersistentNodeBuilder {
@@ -319,7 +319,8 @@ impl PersistentNodeBuilder {
     /// Outside a tokio runtime, if the framework has no spawner.
     pub fn start(self) -> PersistentNode {
         let Self { zk, spec, data } = self;
-        let known = Arc::new(Signal::new(Known { data, wanted: 1, ..Known::default() }));
+        let known =
+            Arc::new(Signal::new(KeptNodeState { data, wanted: 1, ..KeptNodeState::default() }));
         let (asked, deleted_at_end) = (spec.path.clone(), spec.deleted_at_end);
         let health = HealthReporter::default();
         let told = health.watch();

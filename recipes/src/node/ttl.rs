@@ -200,7 +200,7 @@ impl PersistentTtlNodeBuilder {
         let reporter = HealthReporter::default();
         let health = node.health().and(reporter.watch());
         let toucher = Toucher {
-            zk: zk.clone(),
+            zk: zk.uncompressed(),
             path: touch.into(),
             ttl,
             pause: ttl / factor,

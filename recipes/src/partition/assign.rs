@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::record::{Member, NEWEST, Parts};
+use super::record::{MemberRecord, NEWEST, Parts};
 
 /// The members by the names of their nodes.
-pub(super) type Members = BTreeMap<String, Member>;
+pub(super) type MembersByNode = BTreeMap<String, MemberRecord>;
 /// The owner of each part.
-pub(super) type Owners<'a> = BTreeMap<&'a str, &'a str>;
+pub(super) type PartOwners<'a> = BTreeMap<&'a str, &'a str>;
 
 /// A possible owner of a part. The order decides: the lowest is taken first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,11 +31,14 @@ struct Pair {
 /// sets, and a member that comes or goes changes the owner of few parts other than its own.
 ///
 /// Takes time in proportion to the number of pairs.
-pub(super) fn bounded_rendezvous<'a>(parts: &'a Parts, members: &'a Members) -> Owners<'a> {
+pub(super) fn bounded_rendezvous<'a>(
+    parts: &'a Parts,
+    members: &'a MembersByNode,
+) -> PartOwners<'a> {
     by_version(common_version(members), parts, members)
 }
 
-fn by_version<'a>(version: u32, parts: &'a Parts, members: &'a Members) -> Owners<'a> {
+fn by_version<'a>(version: u32, parts: &'a Parts, members: &'a MembersByNode) -> PartOwners<'a> {
     let part_hashes: Vec<u64> = parts.keys().map(|name| fnv(name)).collect();
     let member_hashes: Vec<u64> =
         members.keys().map(|name| mix(fnv(name).wrapping_add(u64::from(version)))).collect();
@@ -82,7 +85,7 @@ fn room(parts: usize, weights: &[u32]) -> Vec<usize> {
 
 /// The lowest of the versions of the members. A version that is higher than ours is of a member
 /// that knows ours too.
-pub(super) fn common_version(members: &Members) -> u32 {
+pub(super) fn common_version(members: &MembersByNode) -> u32 {
     let lowest = members.values().map(|member| member.version).min();
     lowest.unwrap_or(NEWEST).clamp(1, NEWEST)
 }

@@ -9,25 +9,25 @@ fn parts(number: usize) -> Parts {
     (0..number).map(|part| (format!("s{part}"), None)).collect()
 }
 
-fn member(weight: u32) -> Member {
-    Member { weight, ..Member::default() }
+fn member(weight: u32) -> MemberRecord {
+    MemberRecord { weight, ..MemberRecord::default() }
 }
 
-fn group(ids: impl IntoIterator<Item = usize>) -> Members {
+fn group(ids: impl IntoIterator<Item = usize>) -> MembersByNode {
     ids.into_iter().map(|id| (format!("w-{id}"), member(1))).collect()
 }
 
-fn moved(before: &Owners<'_>, after: &Owners<'_>) -> usize {
+fn moved(before: &PartOwners<'_>, after: &PartOwners<'_>) -> usize {
     before.iter().filter(|(part, owner)| after.get(*part) != Some(*owner)).count()
 }
 
-fn loads<'a>(owners: &Owners<'a>, members: &'a Members) -> BTreeMap<&'a str, usize> {
+fn loads<'a>(owners: &PartOwners<'a>, members: &'a MembersByNode) -> BTreeMap<&'a str, usize> {
     let load = |id: &'a String| (id.as_str(), owners.values().filter(|owner| *owner == id).count());
     members.keys().map(load).collect()
 }
 
 /// The number of members that are at their limit.
-fn full(owners: &Owners<'_>, parts: &Parts, members: &Members) -> usize {
+fn full(owners: &PartOwners<'_>, parts: &Parts, members: &MembersByNode) -> usize {
     let weights: Vec<u32> = members.values().map(|member| member.weight).collect();
     let loads = loads(owners, members);
     loads.values().zip(room(parts.len(), &weights)).filter(|(load, room)| *load == room).count()
@@ -38,9 +38,10 @@ fn some_parts() -> impl Strategy<Value = Parts> {
     proptest::collection::btree_map("[a-z]{1,3}[0-9]{0,2}", zone, 0..80)
 }
 
-fn some_members() -> impl Strategy<Value = Members> {
+fn some_members() -> impl Strategy<Value = MembersByNode> {
     let zone = prop_oneof![Just(None), "[abc]".prop_map(Some)];
-    let member = (1..=4_u32, zone).prop_map(|(weight, zone)| Member { zone, ..member(weight) });
+    let member =
+        (1..=4_u32, zone).prop_map(|(weight, zone)| MemberRecord { zone, ..member(weight) });
     proptest::collection::btree_map("[a-z0-9-]{1,6}", member, 1..12)
 }
 
@@ -73,9 +74,9 @@ proptest! {
         for name in shuffled(parts.keys().cloned().collect()) {
             other_parts.insert(name.clone(), parts[&name].clone());
         }
-        let mut other_members = Members::new();
+        let mut other_members = MembersByNode::new();
         for id in shuffled(members.keys().cloned().collect()) {
-            other_members.insert(id.clone(), Member::parse(members[&id].encode().as_bytes()));
+            other_members.insert(id.clone(), MemberRecord::parse(members[&id].encode().as_bytes()));
         }
         let ours = bounded_rendezvous(&parts, &members);
         prop_assert_eq!(ours, bounded_rendezvous(&other_parts, &other_members));
@@ -102,7 +103,7 @@ proptest! {
         // One part always finds room.
         let parts: Parts = [("s0".to_owned(), Some("a".to_owned()))].into();
         let owner = bounded_rendezvous(&parts, &members)["s0"];
-        let is_in_zone = |member: &Member| member.zone.as_deref() == Some("a");
+        let is_in_zone = |member: &MemberRecord| member.zone.as_deref() == Some("a");
         prop_assert_eq!(is_in_zone(&members[owner]), members.values().any(is_in_zone));
     }
 }
@@ -155,15 +156,15 @@ fn few_parts_are_divided_evenly() {
         let loads = loads(&owners, &members);
         assert!(loads.values().all(|load| *load == number / members.len()), "{loads:?}");
     }
-    assert!(bounded_rendezvous(&parts(3), &Members::new()).is_empty());
+    assert!(bounded_rendezvous(&parts(3), &MembersByNode::new()).is_empty());
 }
 
 #[test]
 fn a_group_uses_the_lowest_version_that_a_member_knows() {
     let of = |versions: &[u32]| {
         let versions = versions.iter().enumerate();
-        let members: Members = versions
-            .map(|(id, version)| (id.to_string(), Member { version: *version, ..member(1) }))
+        let members: MembersByNode = versions
+            .map(|(id, version)| (id.to_string(), MemberRecord { version: *version, ..member(1) }))
             .collect();
         common_version(&members)
     };
@@ -177,7 +178,7 @@ fn a_group_uses_the_lowest_version_that_a_member_knows() {
 fn the_assignment_never_changes_between_releases() {
     // Members of different releases share a group.
     let (parts, mut members) = (parts(12), group(0..3));
-    let owners = |members: &Members| -> String {
+    let owners = |members: &MembersByNode| -> String {
         let owners = bounded_rendezvous(&parts, members);
         owners.values().map(|owner| owner.trim_start_matches("w-").to_owned()).collect()
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::{Stream, unfold};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::DropGuard;
-use zk_curator::CancellationToken;
+use zk_curator::internal::CancellationToken;
 
 use super::held::Partition;
 use super::{Error, SetPartitioner};

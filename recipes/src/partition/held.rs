@@ -1,9 +1,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use zk_curator::internal::CancellationToken;
 use zk_curator::internal::Signal;
 use zk_curator::op::Transaction;
-use zk_curator::{CancellationToken, FencingToken, Ownership};
+use zk_curator::{FencingToken, Ownership};
 
 /// A part that this member owns. Cheap to clone and to give to tasks; it does not keep the part.
 #[derive(Clone)]
@@ -143,9 +144,9 @@ impl Partition {
     /// Lets the revocation be withdrawn when the part is assigned to this member again before the
     /// body has ended: the body then keeps the part and the fencing token. It checks
     /// [`is_revoked`](Self::is_revoked) before it returns, and if that is `false`, it works on and
-    /// waits for [`revoked`](Self::revoked) again. A body that returns without that look begins once
-    /// more. One that has not learned of the revocation, or of its end, has ended by itself, and the
-    /// part rests.
+    /// waits for [`revoked`](Self::revoked) again. A body that returns without that look begins
+    /// once more. One that has not learned of the revocation, or of its end, has ended by itself,
+    /// and the part rests.
     ///
     /// Call it before the part comes back, for example when the body begins. A call after the part
     /// has been assigned to this member again has no effect until the next assignment.

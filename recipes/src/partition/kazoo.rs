@@ -1,6 +1,6 @@
 //! The names and the assignment of kazoo's `SetPartitioner`: pure functions.
 
-use super::assign::{Members, Owners};
+use super::assign::{MembersByNode, PartOwners};
 use super::record::Parts;
 
 /// Assigns every n-th of the sorted parts to the n-th of the sorted identifiers: kazoo's
@@ -8,7 +8,7 @@ use super::record::Parts;
 ///
 /// Two nodes with one identifier count twice, as in kazoo: the older is of a session that has not
 /// expired yet.
-pub(super) fn every_nth<'a>(parts: &'a Parts, members: &'a Members) -> Owners<'a> {
+pub(super) fn every_nth<'a>(parts: &'a Parts, members: &'a MembersByNode) -> PartOwners<'a> {
     let mut workers: Vec<(&str, &str)> =
         members.keys().map(|node| (identifier(node), node.as_str())).collect();
     workers.sort_unstable();
@@ -29,10 +29,10 @@ mod tests {
         names.iter().map(|name| ((*name).to_owned(), None)).collect()
     }
 
-    fn members(nodes: &[&str]) -> Members {
+    fn members(nodes: &[&str]) -> MembersByNode {
         nodes
             .iter()
-            .map(|node| ((*node).to_owned(), crate::partition::record::Member::default()))
+            .map(|node| ((*node).to_owned(), crate::partition::record::MemberRecord::default()))
             .collect()
     }
 
@@ -41,7 +41,7 @@ mod tests {
         let (parts, members) = (parts(&["a", "b", "c", "d", "e"]), members(&["1f-y", "9e-x"]));
         let owners: Vec<_> = every_nth(&parts, &members).into_values().map(identifier).collect();
         assert_eq!(owners, ["x", "y", "x", "y", "x"]);
-        assert!(every_nth(&parts, &Members::new()).is_empty());
+        assert!(every_nth(&parts, &MembersByNode::new()).is_empty());
     }
 
     #[test]

@@ -21,9 +21,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zk_curator::internal::bounded;
 
-use super::assign::{Members, Owners, bounded_rendezvous};
+use super::assign::{MembersByNode, PartOwners, bounded_rendezvous};
 use super::kazoo::every_nth;
-use super::record::{Member, Parts};
+use super::record::{MemberRecord, Parts};
 
 /// How parts are assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    pub(super) fn assign<'a>(self, parts: &'a Parts, members: &'a Members) -> Owners<'a> {
+    pub(super) fn assign<'a>(self, parts: &'a Parts, members: &'a MembersByNode) -> PartOwners<'a> {
         match self {
             Self::BoundedRendezvous => bounded_rendezvous(parts, members),
             Self::EveryNth => every_nth(parts, members),
@@ -44,7 +44,7 @@ impl Method {
 
 /// The times of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct PartitionTimes {
     /// From a change until the next assignment, and between two assignments at least.
     pub(super) settle: Duration,
     /// For how long a member that has left still counts.
@@ -55,9 +55,9 @@ pub(super) struct Pace {
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum PartitionInput {
     /// The members that are there.
-    Members(Members),
+    Members(MembersByNode),
     Parts(Parts),
     /// The lock of a part was acquired.
     Granted(String),
@@ -82,7 +82,7 @@ pub(super) enum Input {
 
 /// A task for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum PartitionEffect {
     /// Acquire the lock: `Granted` or `Cancelled` follows.
     Acquire(String),
     /// Drop the acquire, if it is not done yet.
@@ -100,7 +100,7 @@ pub(super) enum Effect {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum PartitionPhase {
     Acquiring,
     Cancelling,
     Owned,
@@ -118,8 +118,8 @@ enum Phase {
 
 /// A member that was seen.
 #[derive(Debug)]
-struct Seen {
-    member: Member,
+struct SeenMember {
+    member: MemberRecord,
     /// When it was first missed.
     left: Option<Instant>,
     /// `true` if an assignment has counted it.
@@ -128,25 +128,25 @@ struct Seen {
 
 /// One member of a set.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct PartitionMachine {
     /// The name of our node.
     me: String,
     method: Method,
-    pace: Pace,
-    members: BTreeMap<String, Seen>,
+    pace: PartitionTimes,
+    members: BTreeMap<String, SeenMember>,
     parts: Parts,
     /// When the first change came that no assignment has counted, other than a leave.
     changed: Option<Instant>,
     /// When the last assignment was made.
     assigned: Option<Instant>,
     mine: BTreeSet<String>,
-    phases: BTreeMap<String, Phase>,
+    phases: BTreeMap<String, PartitionPhase>,
     closing: bool,
-    effects: Vec<Effect>,
+    effects: Vec<PartitionEffect>,
 }
 
-impl Machine {
-    pub(super) const fn new(me: String, method: Method, pace: Pace) -> Self {
+impl PartitionMachine {
+    pub(super) const fn new(me: String, method: Method, pace: PartitionTimes) -> Self {
         Self {
             me,
             method,
@@ -163,41 +163,41 @@ impl Machine {
     }
 
     /// Takes an input, and returns the tasks for the driver, in this order.
-    pub(super) fn step(&mut self, now: Instant, input: Input) -> Vec<Effect> {
+    pub(super) fn step(&mut self, now: Instant, input: PartitionInput) -> Vec<PartitionEffect> {
         match input {
-            Input::Members(members) => self.see_members(now, members),
-            Input::Parts(parts) => {
+            PartitionInput::Members(members) => self.see_members(now, members),
+            PartitionInput::Parts(parts) => {
                 if parts != self.parts {
                     self.parts = parts;
                     self.changed.get_or_insert(now);
                 }
             }
-            Input::Granted(part) if self.mine.contains(&part) => {
-                self.effects.push(Effect::Start(part.clone()));
-                self.phases.insert(part, Phase::Owned);
+            PartitionInput::Granted(part) if self.mine.contains(&part) => {
+                self.effects.push(PartitionEffect::Start(part.clone()));
+                self.phases.insert(part, PartitionPhase::Owned);
             }
-            Input::Granted(part) => self.release(part, false),
-            Input::Cancelled(part) | Input::Lost(part) => self.free(part),
-            Input::Ended(part) => {
-                let rests = self.phases.get(&part) == Some(&Phase::Owned);
+            PartitionInput::Granted(part) => self.release(part, false),
+            PartitionInput::Cancelled(part) | PartitionInput::Lost(part) => self.free(part),
+            PartitionInput::Ended(part) => {
+                let rests = self.phases.get(&part) == Some(&PartitionPhase::Owned);
                 self.release(part, rests);
             }
-            Input::Left(part) => self.release(part, false),
-            Input::Released(part) => match self.phases.get(&part) {
-                Some(Phase::Releasing { rests: true }) if self.mine.contains(&part) => {
-                    self.phases.insert(part, Phase::Resting);
+            PartitionInput::Left(part) => self.release(part, false),
+            PartitionInput::Released(part) => match self.phases.get(&part) {
+                Some(PartitionPhase::Releasing { rests: true }) if self.mine.contains(&part) => {
+                    self.phases.insert(part, PartitionPhase::Resting);
                 }
                 _ => self.free(part),
             },
-            Input::Reprieved(part) => {
-                if matches!(self.phases.get(&part), Some(Phase::Draining { .. }))
+            PartitionInput::Reprieved(part) => {
+                if matches!(self.phases.get(&part), Some(PartitionPhase::Draining { .. }))
                     && self.mine.contains(&part)
                 {
-                    self.phases.insert(part, Phase::Owned);
+                    self.phases.insert(part, PartitionPhase::Owned);
                 }
             }
-            Input::Close(until) => self.close(until),
-            Input::Timer => {}
+            PartitionInput::Close(until) => self.close(until),
+            PartitionInput::Timer => {}
         }
         self.stop_overdue(now);
         if self.due().is_some_and(|due| due <= now) {
@@ -209,7 +209,7 @@ impl Machine {
     /// Returns the time of the next `Timer`.
     pub(super) fn timer(&self) -> Option<Instant> {
         let deadlines = self.phases.values().filter_map(|phase| match phase {
-            Phase::Draining { until } => *until,
+            PartitionPhase::Draining { until } => *until,
             _ => None,
         });
         deadlines.chain(self.due()).min()
@@ -227,7 +227,7 @@ impl Machine {
 
     /// Returns `true` if parts were assigned, and this member owns all of its parts.
     pub(super) fn is_settled(&self) -> bool {
-        let is_owned = |part| matches!(self.phases.get(part), Some(Phase::Owned));
+        let is_owned = |part| matches!(self.phases.get(part), Some(PartitionPhase::Owned));
         self.assigned.is_some() && !self.closing && self.mine.iter().all(is_owned)
     }
 
@@ -236,7 +236,7 @@ impl Machine {
         self.mine.len()
     }
 
-    fn see_members(&mut self, now: Instant, members: Members) {
+    fn see_members(&mut self, now: Instant, members: MembersByNode) {
         for (name, seen) in &mut self.members {
             if !members.contains_key(name) {
                 seen.left.get_or_insert(now);
@@ -252,7 +252,7 @@ impl Machine {
                     seen.member = member;
                 }
                 None => {
-                    self.members.insert(name, Seen { member, left: None, counted: false });
+                    self.members.insert(name, SeenMember { member, left: None, counted: false });
                 }
             }
             self.changed.get_or_insert(now);
@@ -280,7 +280,7 @@ impl Machine {
         });
         self.members.values_mut().for_each(|seen| seen.counted = true);
         (self.changed, self.assigned) = (None, Some(now));
-        let members: Members =
+        let members: MembersByNode =
             self.members.iter().map(|(name, seen)| (name.clone(), seen.member.clone())).collect();
         let owners = self.method.assign(&self.parts, &members);
         let mine = owners.into_iter().filter(|(_, owner)| *owner == self.me);
@@ -290,29 +290,31 @@ impl Machine {
 
     /// Acts on the differences between the assigned parts and the present ones.
     fn reconcile(&mut self, now: Instant) {
-        self.phases.retain(|_, phase| *phase != Phase::Resting);
+        self.phases.retain(|_, phase| *phase != PartitionPhase::Resting);
         let until = now.checked_add(self.pace.drain);
         for (part, phase) in &mut self.phases {
             match (&phase, self.mine.contains(part)) {
-                (Phase::Acquiring, false) => {
-                    *phase = Phase::Cancelling;
-                    self.effects.push(Effect::Cancel(part.clone()));
+                (PartitionPhase::Acquiring, false) => {
+                    *phase = PartitionPhase::Cancelling;
+                    self.effects.push(PartitionEffect::Cancel(part.clone()));
                 }
-                (Phase::Owned, false) => {
-                    *phase = Phase::Draining { until };
-                    self.effects.push(Effect::Revoke(part.clone()));
+                (PartitionPhase::Owned, false) => {
+                    *phase = PartitionPhase::Draining { until };
+                    self.effects.push(PartitionEffect::Revoke(part.clone()));
                 }
-                (Phase::Draining { .. }, true) => {
-                    self.effects.push(Effect::Reprieve(part.clone()));
+                (PartitionPhase::Draining { .. }, true) => {
+                    self.effects.push(PartitionEffect::Reprieve(part.clone()));
                 }
-                (Phase::Releasing { .. }, _) => *phase = Phase::Releasing { rests: false },
+                (PartitionPhase::Releasing { .. }, _) => {
+                    *phase = PartitionPhase::Releasing { rests: false }
+                }
                 _ => {}
             }
         }
         for part in &self.mine {
             if !self.phases.contains_key(part) {
-                self.phases.insert(part.clone(), Phase::Acquiring);
-                self.effects.push(Effect::Acquire(part.clone()));
+                self.phases.insert(part.clone(), PartitionPhase::Acquiring);
+                self.effects.push(PartitionEffect::Acquire(part.clone()));
             }
         }
     }
@@ -320,18 +322,18 @@ impl Machine {
     fn close(&mut self, end: Option<Instant>) {
         self.closing = true;
         self.mine.clear();
-        self.phases.retain(|_, phase| *phase != Phase::Resting);
+        self.phases.retain(|_, phase| *phase != PartitionPhase::Resting);
         for (part, phase) in &mut self.phases {
             match phase {
-                Phase::Acquiring => {
-                    *phase = Phase::Cancelling;
-                    self.effects.push(Effect::Cancel(part.clone()));
+                PartitionPhase::Acquiring => {
+                    *phase = PartitionPhase::Cancelling;
+                    self.effects.push(PartitionEffect::Cancel(part.clone()));
                 }
-                Phase::Owned => {
-                    *phase = Phase::Draining { until: end };
-                    self.effects.push(Effect::Revoke(part.clone()));
+                PartitionPhase::Owned => {
+                    *phase = PartitionPhase::Draining { until: end };
+                    self.effects.push(PartitionEffect::Revoke(part.clone()));
                 }
-                Phase::Draining { until } => {
+                PartitionPhase::Draining { until } => {
                     *until = [*until, end].into_iter().flatten().min();
                 }
                 _ => {}
@@ -341,23 +343,23 @@ impl Machine {
 
     fn stop_overdue(&mut self, now: Instant) {
         for (part, phase) in &mut self.phases {
-            if matches!(phase, Phase::Draining { until: Some(until) } if *until <= now) {
-                *phase = Phase::Stopping;
-                self.effects.push(Effect::Stop(part.clone()));
+            if matches!(phase, PartitionPhase::Draining { until: Some(until) } if *until <= now) {
+                *phase = PartitionPhase::Stopping;
+                self.effects.push(PartitionEffect::Stop(part.clone()));
             }
         }
     }
 
     fn release(&mut self, part: String, rests: bool) {
-        self.effects.push(Effect::Release(part.clone()));
-        self.phases.insert(part, Phase::Releasing { rests });
+        self.effects.push(PartitionEffect::Release(part.clone()));
+        self.phases.insert(part, PartitionPhase::Releasing { rests });
     }
 
     /// We have nothing of the part.
     fn free(&mut self, part: String) {
         if self.mine.contains(&part) {
-            self.effects.push(Effect::Acquire(part.clone()));
-            self.phases.insert(part, Phase::Acquiring);
+            self.effects.push(PartitionEffect::Acquire(part.clone()));
+            self.phases.insert(part, PartitionPhase::Acquiring);
         } else {
             self.phases.remove(&part);
         }

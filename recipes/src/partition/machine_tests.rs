@@ -5,16 +5,18 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 const ME: &str = "m0";
 
-fn pace() -> Pace {
-    Pace { settle: 2 * SECOND, leave_delay: 3 * SECOND, drain: 10 * SECOND }
+fn pace() -> PartitionTimes {
+    PartitionTimes { settle: 2 * SECOND, leave_delay: 3 * SECOND, drain: 10 * SECOND }
 }
 
-fn members(ids: &[&str]) -> Input {
-    Input::Members(ids.iter().map(|id| ((*id).to_owned(), Member::default())).collect())
+fn members(ids: &[&str]) -> PartitionInput {
+    PartitionInput::Members(
+        ids.iter().map(|id| ((*id).to_owned(), MemberRecord::default())).collect(),
+    )
 }
 
-fn parts(names: &[&str]) -> Input {
-    Input::Parts(names.iter().map(|name| ((*name).to_owned(), None)).collect())
+fn parts(names: &[&str]) -> PartitionInput {
+    PartitionInput::Parts(names.iter().map(|name| ((*name).to_owned(), None)).collect())
 }
 
 fn name() -> String {
@@ -23,13 +25,13 @@ fn name() -> String {
 
 /// A member of one part, and the time.
 struct Stage {
-    machine: Machine,
+    machine: PartitionMachine,
     now: Instant,
 }
 
 impl Stage {
     fn new() -> Self {
-        let machine = Machine::new(ME.to_owned(), Method::EveryNth, pace());
+        let machine = PartitionMachine::new(ME.to_owned(), Method::EveryNth, pace());
         let mut stage = Self { machine, now: Instant::now() };
         assert_eq!(stage.step(parts(&["s"])), []);
         stage
@@ -39,18 +41,18 @@ impl Stage {
     fn owning() -> Self {
         let mut stage = Self::new();
         stage.step(members(&[ME]));
-        assert_eq!(stage.after(2), [Effect::Acquire(name())]);
-        assert_eq!(stage.step(Input::Granted(name())), [Effect::Start(name())]);
+        assert_eq!(stage.after(2), [PartitionEffect::Acquire(name())]);
+        assert_eq!(stage.step(PartitionInput::Granted(name())), [PartitionEffect::Start(name())]);
         stage
     }
 
-    fn step(&mut self, input: Input) -> Vec<Effect> {
+    fn step(&mut self, input: PartitionInput) -> Vec<PartitionEffect> {
         self.machine.step(self.now, input)
     }
 
-    fn after(&mut self, seconds: u32) -> Vec<Effect> {
+    fn after(&mut self, seconds: u32) -> Vec<PartitionEffect> {
         self.now += seconds * SECOND;
-        self.step(Input::Timer)
+        self.step(PartitionInput::Timer)
     }
 }
 
@@ -60,7 +62,7 @@ fn a_part_is_acquired_after_the_group_has_settled() {
     assert_eq!(stage.step(members(&[ME])), []);
     assert_eq!(stage.machine.timer(), Some(stage.now + 2 * SECOND));
     assert_eq!(stage.after(1), []);
-    assert_eq!(stage.after(1), [Effect::Acquire(name())]);
+    assert_eq!(stage.after(1), [PartitionEffect::Acquire(name())]);
     assert_eq!(stage.machine.timer(), None);
 }
 
@@ -71,16 +73,16 @@ fn more_changes_do_not_put_off_the_assignment() {
     stage.now += SECOND;
     // By the order of the ids, the part is ours.
     assert_eq!(stage.step(members(&[ME, "z"])), []);
-    assert_eq!(stage.after(1), [Effect::Acquire(name())]);
+    assert_eq!(stage.after(1), [PartitionEffect::Acquire(name())]);
 }
 
 #[test]
 fn a_revoked_part_is_released_when_its_body_ends() {
     let mut stage = Stage::owning();
     stage.step(members(&["a", ME]));
-    assert_eq!(stage.after(2), [Effect::Revoke(name())]);
-    assert_eq!(stage.step(Input::Ended(name())), [Effect::Release(name())]);
-    assert_eq!(stage.step(Input::Released(name())), []);
+    assert_eq!(stage.after(2), [PartitionEffect::Revoke(name())]);
+    assert_eq!(stage.step(PartitionInput::Ended(name())), [PartitionEffect::Release(name())]);
+    assert_eq!(stage.step(PartitionInput::Released(name())), []);
     assert!(stage.machine.phases.is_empty());
 }
 
@@ -88,11 +90,11 @@ fn a_revoked_part_is_released_when_its_body_ends() {
 fn a_body_that_does_not_end_is_stopped() {
     let mut stage = Stage::owning();
     stage.step(members(&["a", ME]));
-    assert_eq!(stage.after(2), [Effect::Revoke(name())]);
+    assert_eq!(stage.after(2), [PartitionEffect::Revoke(name())]);
     assert_eq!(stage.after(9), []);
-    assert_eq!(stage.after(1), [Effect::Stop(name())]);
+    assert_eq!(stage.after(1), [PartitionEffect::Stop(name())]);
     assert_eq!(stage.after(10), []);
-    assert_eq!(stage.step(Input::Ended(name())), [Effect::Release(name())]);
+    assert_eq!(stage.step(PartitionInput::Ended(name())), [PartitionEffect::Release(name())]);
 }
 
 #[test]
@@ -100,8 +102,8 @@ fn a_member_that_comes_back_in_time_moves_nothing() {
     let mut stage = Stage::owning();
     stage.step(members(&["a", ME]));
     stage.after(2);
-    stage.step(Input::Ended(name()));
-    stage.step(Input::Released(name()));
+    stage.step(PartitionInput::Ended(name()));
+    stage.step(PartitionInput::Released(name()));
     stage.now += 10 * SECOND;
     stage.step(members(&[ME]));
     assert_eq!(stage.after(2), []);
@@ -110,7 +112,7 @@ fn a_member_that_comes_back_in_time_moves_nothing() {
     // Without it, the part is ours after the delay.
     stage.step(members(&[ME]));
     assert_eq!(stage.after(2), []);
-    assert_eq!(stage.after(1), [Effect::Acquire(name())]);
+    assert_eq!(stage.after(1), [PartitionEffect::Acquire(name())]);
 }
 
 #[test]
@@ -119,18 +121,18 @@ fn a_member_that_never_counted_is_not_waited_for() {
     stage.step(members(&["a", ME]));
     stage.now += SECOND;
     stage.step(members(&[ME]));
-    assert_eq!(stage.after(1), [Effect::Acquire(name())]);
+    assert_eq!(stage.after(1), [PartitionEffect::Acquire(name())]);
 }
 
 #[test]
 fn a_grant_that_comes_too_late_is_released() {
     let mut stage = Stage::new();
     stage.step(members(&[ME]));
-    assert_eq!(stage.after(2), [Effect::Acquire(name())]);
+    assert_eq!(stage.after(2), [PartitionEffect::Acquire(name())]);
     stage.step(members(&["a", ME]));
-    assert_eq!(stage.after(2), [Effect::Cancel(name())]);
-    assert_eq!(stage.step(Input::Granted(name())), [Effect::Release(name())]);
-    assert_eq!(stage.step(Input::Released(name())), []);
+    assert_eq!(stage.after(2), [PartitionEffect::Cancel(name())]);
+    assert_eq!(stage.step(PartitionInput::Granted(name())), [PartitionEffect::Release(name())]);
+    assert_eq!(stage.step(PartitionInput::Released(name())), []);
 }
 
 #[test]
@@ -139,10 +141,10 @@ fn a_cancelled_acquire_begins_again_if_the_part_is_ours() {
     stage.step(members(&[ME]));
     stage.after(2);
     stage.step(members(&["a", ME]));
-    assert_eq!(stage.after(2), [Effect::Cancel(name())]);
+    assert_eq!(stage.after(2), [PartitionEffect::Cancel(name())]);
     stage.step(members(&[ME]));
     assert_eq!(stage.after(3), []);
-    assert_eq!(stage.step(Input::Cancelled(name())), [Effect::Acquire(name())]);
+    assert_eq!(stage.step(PartitionInput::Cancelled(name())), [PartitionEffect::Acquire(name())]);
 }
 
 #[test]
@@ -150,16 +152,22 @@ fn a_body_that_accepts_keeps_a_part_that_comes_back() {
     for accepts in [true, false] {
         let mut stage = Stage::owning();
         stage.step(members(&["a", ME]));
-        assert_eq!(stage.after(2), [Effect::Revoke(name())]);
+        assert_eq!(stage.after(2), [PartitionEffect::Revoke(name())]);
         stage.step(members(&[ME]));
-        assert_eq!(stage.after(3), [Effect::Reprieve(name())]);
+        assert_eq!(stage.after(3), [PartitionEffect::Reprieve(name())]);
         if accepts {
-            assert_eq!(stage.step(Input::Reprieved(name())), []);
+            assert_eq!(stage.step(PartitionInput::Reprieved(name())), []);
             assert_eq!(stage.after(60), []);
         } else {
-            assert_eq!(stage.after(60), [Effect::Stop(name())]);
-            assert_eq!(stage.step(Input::Ended(name())), [Effect::Release(name())]);
-            assert_eq!(stage.step(Input::Released(name())), [Effect::Acquire(name())]);
+            assert_eq!(stage.after(60), [PartitionEffect::Stop(name())]);
+            assert_eq!(
+                stage.step(PartitionInput::Ended(name())),
+                [PartitionEffect::Release(name())]
+            );
+            assert_eq!(
+                stage.step(PartitionInput::Released(name())),
+                [PartitionEffect::Acquire(name())]
+            );
         }
     }
 }
@@ -171,35 +179,36 @@ fn a_part_that_comes_back_rests_if_its_body_ends_by_itself() {
     for by_itself in [true, false] {
         let mut stage = Stage::owning();
         stage.step(members(&["a", ME]));
-        assert_eq!(stage.after(2), [Effect::Revoke(name())]);
+        assert_eq!(stage.after(2), [PartitionEffect::Revoke(name())]);
         stage.step(members(&[ME]));
-        assert_eq!(stage.after(3), [Effect::Reprieve(name())]);
-        assert_eq!(stage.step(Input::Reprieved(name())), []);
-        let ended = if by_itself { Input::Ended(name()) } else { Input::Left(name()) };
-        assert_eq!(stage.step(ended), [Effect::Release(name())]);
-        let next = if by_itself { vec![] } else { vec![Effect::Acquire(name())] };
-        assert_eq!(stage.step(Input::Released(name())), next);
+        assert_eq!(stage.after(3), [PartitionEffect::Reprieve(name())]);
+        assert_eq!(stage.step(PartitionInput::Reprieved(name())), []);
+        let ended =
+            if by_itself { PartitionInput::Ended(name()) } else { PartitionInput::Left(name()) };
+        assert_eq!(stage.step(ended), [PartitionEffect::Release(name())]);
+        let next = if by_itself { vec![] } else { vec![PartitionEffect::Acquire(name())] };
+        assert_eq!(stage.step(PartitionInput::Released(name())), next);
     }
 }
 
 #[test]
 fn a_part_whose_body_has_ended_rests_until_the_next_assignment() {
     let mut stage = Stage::owning();
-    assert_eq!(stage.step(Input::Ended(name())), [Effect::Release(name())]);
-    assert_eq!(stage.step(Input::Released(name())), []);
+    assert_eq!(stage.step(PartitionInput::Ended(name())), [PartitionEffect::Release(name())]);
+    assert_eq!(stage.step(PartitionInput::Released(name())), []);
     assert_eq!(stage.after(60), []);
     stage.step(members(&[ME, "z"]));
-    assert_eq!(stage.after(2), [Effect::Acquire(name())]);
+    assert_eq!(stage.after(2), [PartitionEffect::Acquire(name())]);
 }
 
 #[test]
 fn a_lost_part_is_acquired_again_while_it_is_ours() {
     let mut stage = Stage::owning();
-    assert_eq!(stage.step(Input::Lost(name())), [Effect::Acquire(name())]);
-    stage.step(Input::Granted(name()));
+    assert_eq!(stage.step(PartitionInput::Lost(name())), [PartitionEffect::Acquire(name())]);
+    stage.step(PartitionInput::Granted(name()));
     stage.step(members(&["a", ME]));
-    assert_eq!(stage.after(2), [Effect::Revoke(name())]);
-    assert_eq!(stage.step(Input::Lost(name())), []);
+    assert_eq!(stage.after(2), [PartitionEffect::Revoke(name())]);
+    assert_eq!(stage.step(PartitionInput::Lost(name())), []);
     assert!(stage.machine.phases.is_empty());
 }
 
@@ -207,12 +216,12 @@ fn a_lost_part_is_acquired_again_while_it_is_ours() {
 fn a_member_that_closes_is_over_after_the_last_release() {
     let mut stage = Stage::owning();
     let end = stage.now + 4 * SECOND;
-    assert_eq!(stage.step(Input::Close(Some(end))), [Effect::Revoke(name())]);
+    assert_eq!(stage.step(PartitionInput::Close(Some(end))), [PartitionEffect::Revoke(name())]);
     assert_eq!(stage.step(members(&["a", ME])), []);
-    assert_eq!(stage.after(4), [Effect::Stop(name())]);
-    assert_eq!(stage.step(Input::Ended(name())), [Effect::Release(name())]);
+    assert_eq!(stage.after(4), [PartitionEffect::Stop(name())]);
+    assert_eq!(stage.step(PartitionInput::Ended(name())), [PartitionEffect::Release(name())]);
     assert!(!stage.machine.is_over());
-    stage.step(Input::Released(name()));
+    stage.step(PartitionInput::Released(name()));
     assert!(stage.machine.is_over());
 }
 
@@ -224,14 +233,14 @@ fn two_assignments_are_at_least_one_settle_apart() {
     assert_eq!(stage.after(2), []);
     stage.now += SECOND;
     assert_eq!(stage.step(members(&[ME])), []);
-    assert_eq!(stage.after(1), [Effect::Acquire(name())]);
+    assert_eq!(stage.after(1), [PartitionEffect::Acquire(name())]);
     stage.now += 5 * SECOND;
     stage.step(members(&["a", ME]));
     stage.after(2);
     stage.now += 5 * SECOND;
-    stage.step(Input::Cancelled(name()));
+    stage.step(PartitionInput::Cancelled(name()));
     // The last assignment is long ago.
-    assert_eq!(stage.step(members(&[ME])), [Effect::Acquire(name())]);
+    assert_eq!(stage.step(members(&[ME])), [PartitionEffect::Acquire(name())]);
 }
 
 /// The work of the driver on a part, as the effects have told it.
@@ -269,26 +278,28 @@ fn of_bits(prefix: &str, bits: u8) -> Vec<String> {
 
 /// A driver that does what it is told, and checks that it can be done.
 struct Model {
-    machine: Machine,
+    machine: PartitionMachine,
     now: Instant,
     doing: BTreeMap<String, Doing>,
 }
 
 impl Model {
-    fn step(&mut self, input: Input, accepts: bool) {
+    fn step(&mut self, input: PartitionInput, accepts: bool) {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
             for effect in self.machine.step(self.now, input) {
                 match effect {
-                    Effect::Acquire(part) => {
+                    PartitionEffect::Acquire(part) => {
                         assert_eq!(self.doing.insert(part, Doing::Acquiring), None);
                     }
-                    Effect::Cancel(part) => assert_eq!(self.doing[&part], Doing::Acquiring),
-                    Effect::Start(part) => {
+                    PartitionEffect::Cancel(part) => {
+                        assert_eq!(self.doing[&part], Doing::Acquiring);
+                    }
+                    PartitionEffect::Start(part) => {
                         let running = Doing::Running { is_revoked: false, is_stopped: false };
                         assert_eq!(self.doing.insert(part, running), Some(Doing::Acquiring));
                     }
-                    Effect::Revoke(part) => {
+                    PartitionEffect::Revoke(part) => {
                         let before = self.doing.get_mut(&part).unwrap();
                         assert_eq!(
                             *before,
@@ -296,20 +307,20 @@ impl Model {
                         );
                         *before = Doing::Running { is_revoked: true, is_stopped: false };
                     }
-                    Effect::Reprieve(part) => {
+                    PartitionEffect::Reprieve(part) => {
                         let before = self.doing.get_mut(&part).unwrap();
                         assert_eq!(*before, Doing::Running { is_revoked: true, is_stopped: false });
                         if accepts {
                             *before = Doing::Running { is_revoked: false, is_stopped: false };
-                            inputs.push(Input::Reprieved(part));
+                            inputs.push(PartitionInput::Reprieved(part));
                         }
                     }
-                    Effect::Stop(part) => {
+                    PartitionEffect::Stop(part) => {
                         let before = self.doing.get_mut(&part).unwrap();
                         assert_eq!(*before, Doing::Running { is_revoked: true, is_stopped: false });
                         *before = Doing::Running { is_revoked: true, is_stopped: true };
                     }
-                    Effect::Release(part) => {
+                    PartitionEffect::Release(part) => {
                         let before = self.doing.insert(part, Doing::Releasing);
                         // The body has ended, or has not begun.
                         assert_eq!(before, None);
@@ -329,18 +340,18 @@ impl Model {
                 if is_mine {
                     self.doing.insert(part.clone(), Doing::Acquiring);
                 }
-                Input::Granted(part)
+                PartitionInput::Granted(part)
             }
             // Only a cancelled acquire ends without a grant.
-            Doing::Acquiring if self.machine.phases[&part] == Phase::Acquiring => {
+            Doing::Acquiring if self.machine.phases[&part] == PartitionPhase::Acquiring => {
                 self.doing.insert(part, doing);
                 return;
             }
-            Doing::Acquiring => Input::Cancelled(part),
-            Doing::Running { .. } if choice & 3 == 0 => Input::Lost(part),
-            Doing::Running { .. } if choice & 8 == 0 => Input::Left(part),
-            Doing::Running { .. } => Input::Ended(part),
-            Doing::Releasing => Input::Released(part),
+            Doing::Acquiring => PartitionInput::Cancelled(part),
+            Doing::Running { .. } if choice & 3 == 0 => PartitionInput::Lost(part),
+            Doing::Running { .. } if choice & 8 == 0 => PartitionInput::Left(part),
+            Doing::Running { .. } => PartitionInput::Ended(part),
+            Doing::Releasing => PartitionInput::Released(part),
         };
         self.step(input, choice & 4 == 0);
     }
@@ -349,26 +360,26 @@ impl Model {
         match act {
             Act::Members(bits) => {
                 let ids = of_bits("m", *bits);
-                let members = ids.into_iter().map(|id| (id, Member::default()));
-                self.step(Input::Members(members.collect()), bits & 64 == 0);
+                let members = ids.into_iter().map(|id| (id, MemberRecord::default()));
+                self.step(PartitionInput::Members(members.collect()), bits & 64 == 0);
             }
             Act::Parts(bits) => {
                 let parts = of_bits("s", *bits).into_iter().map(|part| (part, None));
-                self.step(Input::Parts(parts.collect()), bits & 64 == 0);
+                self.step(PartitionInput::Parts(parts.collect()), bits & 64 == 0);
             }
             Act::Progress(part, choice) => self.progress(&format!("s{part}"), *choice),
             Act::Wait(millis) => {
                 let until = self.now + Duration::from_millis((*millis).into());
                 self.wait_until(until);
             }
-            Act::Close => self.step(Input::Close(Some(self.now + SECOND)), false),
+            Act::Close => self.step(PartitionInput::Close(Some(self.now + SECOND)), false),
         }
     }
 
     fn wait_until(&mut self, until: Instant) {
         while let Some(timer) = self.machine.timer().filter(|timer| *timer <= until) {
             self.now = self.now.max(timer);
-            self.step(Input::Timer, true);
+            self.step(PartitionInput::Timer, true);
             assert!(self.machine.timer() != Some(timer), "the timer does not move on");
         }
         self.now = until;
@@ -385,7 +396,7 @@ proptest! {
         let method =
             if is_rendezvous { Method::BoundedRendezvous } else { Method::EveryNth };
         let mut model = Model {
-            machine: Machine::new(ME.to_owned(), method, pace()),
+            machine: PartitionMachine::new(ME.to_owned(), method, pace()),
             now: Instant::now(),
             doing: BTreeMap::new(),
         };
@@ -413,7 +424,7 @@ proptest! {
         let running: BTreeSet<String> = model.doing.keys().cloned().collect();
         prop_assert_eq!(&running, &model.machine.mine);
         prop_assert_eq!(model.machine.is_over(), model.machine.closing);
-        let are_owned = model.machine.phases.values().all(|phase| *phase == Phase::Owned);
+        let are_owned = model.machine.phases.values().all(|phase| *phase == PartitionPhase::Owned);
         prop_assert!(are_owned, "{:?}", model.machine.phases);
     }
 }

@@ -81,18 +81,18 @@
 //! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
 //! # zk.start().await?;
 //! use std::time::Duration;
-//! use zk_curator_recipes::CancellationToken;
+//! use zk_curator_recipes::Shutdown;
 //! use zk_curator_recipes::partition::{Partition, SetPartitioner};
 //!
 //! let shards = SetPartitioner::new(&zk, "/shards/orders", ["s0", "s1", "s2"]).id("w-7");
 //! let shards = shards.settle(Duration::from_millis(50));
 //!
-//! let stop = CancellationToken::new();
+//! let stop = Shutdown::new();
 //! let body = |part: Partition| {
 //!     let stop = stop.clone();
 //!     async move {
 //!         println!("works on {} with {}", part.name(), part.fencing_token());
-//! #       if part.name() == "s2" { stop.cancel(); }
+//! #       if part.name() == "s2" { stop.begin(); }
 //!         // Until another member is to have it.
 //!         part.revoked().await;
 //!         Ok::<_, std::io::Error>(())

@@ -11,11 +11,11 @@ use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::Error;
 use super::held::Partition;
-use super::machine::{Machine, Method, Pace};
+use super::machine::{Method, PartitionMachine, PartitionTimes};
 use super::part::{Part, collect};
-use super::record::{HEAVIEST, Member, Parts};
+use super::record::{HEAVIEST, MemberRecord, Parts};
 use super::run::{Care, Condition, run};
-use super::site::{List, Local, Site};
+use super::site::{List, LocalParts, PartitionSite};
 use super::view::PartitionView;
 use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::node::PersistentNode;
@@ -35,11 +35,11 @@ const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 pub struct SetPartitioner {
     zk: CuratorFramework,
     path: String,
-    parts: Arc<Signal<Local>>,
+    parts: Arc<Signal<LocalParts>>,
     id: String,
     method: Method,
-    member: Member,
-    pace: Pace,
+    member: MemberRecord,
+    pace: PartitionTimes,
     /// `None` if it is as long as `settle`.
     leave_delay: Option<Duration>,
     care: Care,
@@ -54,21 +54,22 @@ impl SetPartitioner {
     /// Every member computes the assignment at every change. The memory and the time for it grow
     /// with the number of parts times the number of members: about 40 bytes for each pair, so 40 MB
     /// for 10,000 parts and 100 members. Keep the product at a million or less, and let a part be a
-    /// range of keys where there are more. [`with_kazoo`](Self::with_kazoo) does not have this cost.
+    /// range of keys where there are more. [`with_kazoo`](Self::with_kazoo) does not have this
+    /// cost.
     pub fn new<P: Into<Part>>(
         zk: &CuratorFramework,
         path: impl Into<String>,
         parts: impl IntoIterator<Item = P>,
     ) -> Self {
-        let local = Local { parts: collect(parts), changes: 0 };
+        let local = LocalParts { parts: collect(parts), changes: 0 };
         Self {
             zk: zk.clone(),
             path: path.into(),
             parts: Arc::new(Signal::new(local)),
             id: zk.new_guid(),
             method: Method::BoundedRendezvous,
-            member: Member::default(),
-            pace: Pace { settle: SETTLE, leave_delay: SETTLE, drain: DRAIN },
+            member: MemberRecord::default(),
+            pace: PartitionTimes { settle: SETTLE, leave_delay: SETTLE, drain: DRAIN },
             leave_delay: None,
             care: Care { pauses: RESTART, ends_on_error: false, stops_when_suspended: false },
             is_shared: false,
@@ -228,8 +229,8 @@ impl SetPartitioner {
     /// * [`Error::Body`] with [`end_on_error`](Self::end_on_error). The other bodies have drained,
     ///   and the member has left the group.
     /// * [`Error::NotAList`] if the shared list of parts was overwritten; [`Error::Framework`] with
-    ///   `InvalidPath`, `Closed`, and errors that do not pass, such as `NoAuth`. Then all bodies are
-    ///   dropped, and everything is released in the background.
+    ///   `InvalidPath`, `Closed`, and errors that do not pass, such as `NoAuth`. Then all bodies
+    ///   are dropped, and everything is released in the background.
     ///
     /// # Panics
     /// When `body` does. Outside a tokio runtime, if the framework has no spawner.
@@ -244,7 +245,7 @@ impl SetPartitioner {
         E: fmt::Display,
     {
         Run::new(|stop| async move {
-            let running = Running(&self.health);
+            let running = PartitionerRun(&self.health);
             let ended = self.take_part(stop.shutdown(), body).await;
             drop(running);
             if let Err(Error::Framework(error)) = &ended {
@@ -277,7 +278,7 @@ impl SetPartitioner {
             joined = self.joined(&node) => joined?,
         }
         let list = if self.is_shared { List::shared(&site) } else { List::local(&self.parts) };
-        let machine = Machine::new(site.node.clone(), self.method, self.pace());
+        let machine = PartitionMachine::new(site.node.clone(), self.method, self.pace());
         let follows = (site.roster(), list);
         let condition = Condition::new(&self.health, node.health());
         let member = run(Arc::clone(&site), machine, follows, self.care, &ending, condition, &body);
@@ -346,7 +347,7 @@ impl SetPartitioner {
     }
 
     /// Waits until the shared list of parts exists, and what kazoo needs.
-    async fn prepared(&self, site: &Site) -> Result<(), Error> {
+    async fn prepared(&self, site: &PartitionSite) -> Result<(), Error> {
         loop {
             match self.prepare(site).await {
                 Err(Error::Framework(error)) => self.zk.wait_for_recovery(error).await?,
@@ -363,7 +364,7 @@ impl SetPartitioner {
         Ok(())
     }
 
-    async fn prepare(&self, site: &Site) -> Result<(), Error> {
+    async fn prepare(&self, site: &PartitionSite) -> Result<(), Error> {
         site.prepare().await?;
         if self.is_shared {
             site.share(&self.parts.look(|local| local.parts.clone())).await?;
@@ -386,12 +387,12 @@ impl SetPartitioner {
         self.pace.drain
     }
 
-    fn pace(&self) -> Pace {
-        Pace { leave_delay: self.leave_delay.unwrap_or(self.pace.settle), ..self.pace }
+    fn pace(&self) -> PartitionTimes {
+        PartitionTimes { leave_delay: self.leave_delay.unwrap_or(self.pace.settle), ..self.pace }
     }
 
     /// Checks the settings.
-    fn site(&self, operation: &'static str) -> Result<Site, Error> {
+    fn site(&self, operation: &'static str) -> Result<PartitionSite, Error> {
         ZPath::for_operation(operation, self.path.as_str())?;
         if !is_name(&self.id) || is_receipt(&self.id) {
             return Err(self.invalid("id of a member", "a name for a node"));
@@ -403,7 +404,7 @@ impl SetPartitioner {
             return Err(self.invalid("zone", "a text without control characters"));
         }
         self.parts.look(|local| self.check_parts(&local.parts))?;
-        Ok(Site::new(&self.zk, &self.path, &self.id, self.method))
+        Ok(PartitionSite::new(&self.zk, &self.path, &self.id, self.method))
     }
 
     fn check_parts(&self, parts: &Parts) -> Result<(), Error> {
@@ -422,9 +423,9 @@ impl SetPartitioner {
 }
 
 /// A run of a member. Dropped with it, it reports that the member waits to run again.
-struct Running<'a>(&'a HealthReporter);
+struct PartitionerRun<'a>(&'a HealthReporter);
 
-impl Drop for Running<'_> {
+impl Drop for PartitionerRun<'_> {
     fn drop(&mut self) {
         self.0.report(Health::Waiting);
     }

@@ -18,20 +18,20 @@ pub(super) const HEAVIEST: u32 = 1000;
 
 /// The facts about a member that the assignment needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct MemberRecord {
     /// The newest version of the assignment that it knows.
     pub(super) version: u32,
     pub(super) weight: u32,
     pub(super) zone: Option<String>,
 }
 
-impl Default for Member {
+impl Default for MemberRecord {
     fn default() -> Self {
         Self { version: NEWEST, weight: 1, zone: None }
     }
 }
 
-impl Member {
+impl MemberRecord {
     /// The data of the node:
     /// ```text
     /// member 1
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn members_and_parts_are_read_as_they_were_written() {
-        let plain = Member::default();
+        let plain = MemberRecord::default();
         assert_eq!(plain.encode(), "member 1\nassignment 1\nweight 1\n");
-        let zoned = Member { version: 7, weight: 3, zone: Some("rack 4".to_owned()) };
+        let zoned = MemberRecord { version: 7, weight: 3, zone: Some("rack 4".to_owned()) };
         for member in [plain, zoned] {
-            assert_eq!(Member::parse(member.encode().as_bytes()), member);
+            assert_eq!(MemberRecord::parse(member.encode().as_bytes()), member);
         }
         let parts: Parts =
             [("s 0".to_owned(), None), ("s1".to_owned(), Some("a".to_owned()))].into();
@@ -120,12 +120,12 @@ mod tests {
 
     #[test]
     fn foreign_data_are_those_of_a_plain_member_or_no_list() {
-        let oldest = Member { version: 1, weight: 1, zone: None };
+        let oldest = MemberRecord { version: 1, weight: 1, zone: None };
         for data in ["", "10.0.0.7:80", "member 1\nweight many\nassignment -2\nshoe size 43"] {
-            assert_eq!(Member::parse(data.as_bytes()), oldest);
+            assert_eq!(MemberRecord::parse(data.as_bytes()), oldest);
         }
-        assert_eq!(Member::parse(b"member 1\nweight 0").weight, 1);
-        assert_eq!(Member::parse(b"member 1\nweight 4000000000").weight, HEAVIEST);
+        assert_eq!(MemberRecord::parse(b"member 1\nweight 0").weight, 1);
+        assert_eq!(MemberRecord::parse(b"member 1\nweight 4000000000").weight, HEAVIEST);
         assert_eq!(parse_parts(b"s0\ns1"), None);
         assert_eq!(parse_parts(&[0xff]), None);
     }

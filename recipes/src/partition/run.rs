@@ -16,13 +16,13 @@ use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework, Ownership}
 
 use super::Error;
 use super::held::{Control, Partition};
-use super::machine::{Effect, Input, Machine};
-use super::site::{List, Roster, Site, optional};
+use super::machine::{PartitionEffect, PartitionInput, PartitionMachine};
+use super::site::{List, PartitionSite, Roster, optional};
 use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::lock::{self, MutexGuard};
 use crate::measure::Partitioning;
 use crate::random::fraction;
-use crate::shutdown::Ending;
+use crate::shutdown::RunEnding;
 
 /// The shortest pause before a body that has failed runs again.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -36,27 +36,27 @@ pub(super) struct Care {
     pub(super) stops_when_suspended: bool,
 }
 
-/// Work on a part, which ends with an [`Event`].
-enum Job {
+/// Work on a part, which ends with a [`PartRunEvent`].
+enum PartTask {
     Acquire,
-    Own(Held),
-    Release(Held),
+    Own(HeldPart),
+    Release(HeldPart),
 }
 
 /// The lock of a part.
-struct Held {
+struct HeldPart {
     /// Resolves when it is lost. Dropped after the release, which ends its watch: to remove the
     /// watch would be a request.
     lost: BoxFuture<'static, ()>,
     guard: MutexGuard,
 }
 
-enum Event {
-    Granted(Held),
+enum PartRunEvent {
+    Granted(HeldPart),
     Cancelled,
-    Ended(Held),
+    Ended(HeldPart),
     /// The body has failed, and the member is to end.
-    Broken(Held, Error),
+    Broken(HeldPart, Error),
     Lost,
     Released,
     Failed(Error),
@@ -83,7 +83,7 @@ impl<'a> Condition<'a> {
         }
     }
 
-    fn report(&self, machine: &Machine) {
+    fn report(&self, machine: &PartitionMachine) {
         let parts = if machine.is_settled() { Health::Working } else { Health::Waiting };
         self.reporter.report(self.of_node.clone().and(parts));
     }
@@ -91,14 +91,14 @@ impl<'a> Condition<'a> {
 
 /// The reason why a member ends.
 #[derive(Debug, Default)]
-struct Closing {
+struct ClosingReason {
     /// `true` if the end of the run has begun.
     is_stopped: bool,
     /// The first error of a body that ends the member.
     failed: Option<Error>,
 }
 
-impl Closing {
+impl ClosingReason {
     const fn has_begun(&self) -> bool {
         self.is_stopped || self.failed.is_some()
     }
@@ -114,8 +114,8 @@ impl Closing {
 }
 
 /// Everything that work on a part needs.
-struct Work {
-    site: Arc<Site>,
+struct PartContext {
+    site: Arc<PartitionSite>,
     part: String,
     control: Arc<Control>,
     care: Care,
@@ -125,17 +125,17 @@ struct Work {
 struct Busy {
     control: Arc<Control>,
     /// The lock, between two jobs.
-    held: Option<Held>,
+    held: Option<HeldPart>,
 }
 
 /// Runs a member until its end has begun and everything is released, or until a permanent error.
 /// The error of a body begins the end too, if it is to end the member.
 pub(super) async fn run<F, Fut, E>(
-    site: Arc<Site>,
-    mut machine: Machine,
+    site: Arc<PartitionSite>,
+    mut machine: PartitionMachine,
     (mut roster, mut list): (Roster, List),
     care: Care,
-    ending: &Ending,
+    ending: &RunEnding,
     mut condition: Condition<'_>,
     body: &F,
 ) -> Result<(), Error>
@@ -149,27 +149,27 @@ where
     let measured = Partitioning::begin(&site.zk, &site.path);
     // The last one is taken first.
     let mut inputs = Vec::new();
-    let mut closing = Closing::default();
+    let mut closing = ClosingReason::default();
     while !machine.is_over() {
         let input = tokio::select! {
             biased;
             () = ending.begun(), if !closing.is_stopped => {
                 closing.is_stopped = true;
-                Input::Close(ending.end())
+                PartitionInput::Close(ending.end())
             }
             Some((part, event)) = jobs.next(), if !jobs.is_empty() => {
                 let (input, error) = take(&mut parts, &measured, part, event)?;
                 if closing.fail(error) {
                     let now = Instant::now();
                     let until = machine.drained_at(now);
-                    inputs.push(Input::Close(until));
+                    inputs.push(PartitionInput::Close(until));
                 }
                 input
             }
-            members = roster.changed(), if !closing.has_begun() => Input::Members(members?),
-            list = list.changed(), if !closing.has_begun() => Input::Parts(list?),
-            () = optional(machine.timer().map(sleep_until)) => Input::Timer,
-            () = condition.changed() => Input::Timer,
+            members = roster.changed(), if !closing.has_begun() => PartitionInput::Members(members?),
+            list = list.changed(), if !closing.has_begun() => PartitionInput::Parts(list?),
+            () = optional(machine.timer().map(sleep_until)) => PartitionInput::Timer,
+            () = condition.changed() => PartitionInput::Timer,
         };
         inputs.push(input);
         while let Some(input) = inputs.pop() {
@@ -180,7 +180,7 @@ where
                     continue;
                 };
                 let control = Arc::clone(&parts[&part].control);
-                let work = Work { site: Arc::clone(&site), part, control, care };
+                let work = PartContext { site: Arc::clone(&site), part, control, care };
                 jobs.push(perform(work, job, body));
             }
         }
@@ -193,33 +193,33 @@ where
 /// Performs an effect, or returns the job that does it.
 fn perform_now(
     path: &str,
-    effect: Effect,
+    effect: PartitionEffect,
     parts: &mut BTreeMap<String, Busy>,
-    inputs: &mut Vec<Input>,
-) -> Option<(String, Job)> {
+    inputs: &mut Vec<PartitionInput>,
+) -> Option<(String, PartTask)> {
     match effect {
-        Effect::Acquire(part) => {
+        PartitionEffect::Acquire(part) => {
             let busy = Busy { control: Arc::default(), held: None };
             parts.insert(part.clone(), busy);
-            return Some((part, Job::Acquire));
+            return Some((part, PartTask::Acquire));
         }
-        Effect::Start(part) => {
+        PartitionEffect::Start(part) => {
             let held = take_lock(parts, &part)?;
-            return Some((part, Job::Own(held)));
+            return Some((part, PartTask::Own(held)));
         }
-        Effect::Release(part) => {
+        PartitionEffect::Release(part) => {
             let held = take_lock(parts, &part)?;
-            return Some((part, Job::Release(held)));
+            return Some((part, PartTask::Release(held)));
         }
-        Effect::Cancel(part) => parts[&part].control.cancel.cancel(),
-        Effect::Stop(part) => {
+        PartitionEffect::Cancel(part) => parts[&part].control.cancel.cancel(),
+        PartitionEffect::Stop(part) => {
             warn!(path, part, "the time to drain has passed");
             parts[&part].control.stop.cancel();
         }
-        Effect::Revoke(part) => parts[&part].control.revoke(),
-        Effect::Reprieve(part) => {
+        PartitionEffect::Revoke(part) => parts[&part].control.revoke(),
+        PartitionEffect::Reprieve(part) => {
             if parts[&part].control.reprieve() {
-                inputs.push(Input::Reprieved(part));
+                inputs.push(PartitionInput::Reprieved(part));
             }
         }
     }
@@ -227,7 +227,7 @@ fn perform_now(
 }
 
 /// Takes the lock of a part for a job.
-fn take_lock(parts: &mut BTreeMap<String, Busy>, part: &str) -> Option<Held> {
+fn take_lock(parts: &mut BTreeMap<String, Busy>, part: &str) -> Option<HeldPart> {
     parts.get_mut(part)?.held.take()
 }
 
@@ -236,39 +236,40 @@ fn take(
     parts: &mut BTreeMap<String, Busy>,
     measured: &Partitioning,
     part: String,
-    event: Event,
-) -> Result<(Input, Option<Error>), Error> {
+    event: PartRunEvent,
+) -> Result<(PartitionInput, Option<Error>), Error> {
     let mut keep = |held| {
         if let Some(busy) = parts.get_mut(&part) {
             busy.held = Some(held);
         }
     };
     let input = match event {
-        Event::Granted(held) => {
+        PartRunEvent::Granted(held) => {
             keep(held);
             measured.acquired();
-            return Ok((Input::Granted(part), None));
+            return Ok((PartitionInput::Granted(part), None));
         }
-        Event::Ended(held) => {
+        PartRunEvent::Ended(held) => {
             keep(held);
             let knows = parts.get(&part).is_some_and(|busy| busy.control.is_noticed());
-            let input = if knows { Input::Left(part) } else { Input::Ended(part) };
+            let input =
+                if knows { PartitionInput::Left(part) } else { PartitionInput::Ended(part) };
             return Ok((input, None));
         }
-        Event::Broken(held, error) => {
+        PartRunEvent::Broken(held, error) => {
             keep(held);
-            return Ok((Input::Ended(part), Some(error)));
+            return Ok((PartitionInput::Ended(part), Some(error)));
         }
-        Event::Cancelled => Input::Cancelled,
-        Event::Lost => {
+        PartRunEvent::Cancelled => PartitionInput::Cancelled,
+        PartRunEvent::Lost => {
             measured.lost();
-            Input::Lost
+            PartitionInput::Lost
         }
-        Event::Released => {
+        PartRunEvent::Released => {
             measured.released();
-            Input::Released
+            PartitionInput::Released
         }
-        Event::Failed(error) => return Err(error),
+        PartRunEvent::Failed(error) => return Err(error),
     };
     parts.remove(&part);
     Ok((input(part), None))
@@ -276,22 +277,22 @@ fn take(
 
 /// Does the work of one job, until its end. Dropped, it drops the body, and releases the lock in
 /// the background.
-async fn perform<F, Fut, E>(work: Work, job: Job, body: &F) -> (String, Event)
+async fn perform<F, Fut, E>(work: PartContext, job: PartTask, body: &F) -> (String, PartRunEvent)
 where
     F: Fn(Partition) -> Fut,
     Fut: Future<Output = Result<(), E>>,
     E: fmt::Display,
 {
     let event = match job {
-        Job::Acquire => work.acquire().await,
-        Job::Own(held) => work.own(held, body).await,
-        Job::Release(held) => work.release(held).await,
+        PartTask::Acquire => work.acquire().await,
+        PartTask::Own(held) => work.own(held, body).await,
+        PartTask::Release(held) => work.release(held).await,
     };
     (work.part, event)
 }
 
-impl Work {
-    async fn acquire(&self) -> Event {
+impl PartContext {
+    async fn acquire(&self) -> PartRunEvent {
         let zk = &self.site.zk;
         let lock = self.site.lock(&self.part);
         let granted = async {
@@ -309,22 +310,22 @@ impl Work {
         };
         let granted = tokio::select! {
             biased;
-            () = self.control.cancel.cancelled() => return Event::Cancelled,
+            () = self.control.cancel.cancelled() => return PartRunEvent::Cancelled,
             granted = granted => granted,
         };
         match granted {
             Ok(guard) => {
                 let states = self.care.stops_when_suspended.then(|| zk.states());
                 let lost = lost(states, guard.ownership().clone());
-                Event::Granted(Held { lost: Box::pin(lost), guard })
+                PartRunEvent::Granted(HeldPart { lost: Box::pin(lost), guard })
             }
-            Err(error) => Event::Failed(error),
+            Err(error) => PartRunEvent::Failed(error),
         }
     }
 
     /// Runs the body until it has ended, is stopped, or the lock is lost. The body is dropped
     /// before this ends.
-    async fn own<F, Fut, E>(&self, mut held: Held, body: &F) -> Event
+    async fn own<F, Fut, E>(&self, mut held: HeldPart, body: &F) -> PartRunEvent
     where
         F: Fn(Partition) -> Fut,
         Fut: Future<Output = Result<(), E>>,
@@ -340,14 +341,14 @@ impl Work {
             let error = tokio::select! {
                 biased;
                 () = &mut held.lost => return self.lost(),
-                () = control.stop.cancelled() => return Event::Ended(held),
+                () = control.stop.cancelled() => return PartRunEvent::Ended(held),
                 done = body(partition) => match done {
-                    Ok(()) => return Event::Ended(held),
+                    Ok(()) => return PartRunEvent::Ended(held),
                     Err(error) => error.to_string(),
                 },
             };
             if self.care.ends_on_error {
-                return Event::Broken(held, Error::Body { part: part.clone(), why: error });
+                return PartRunEvent::Broken(held, Error::Body { part: part.clone(), why: error });
             }
             let (first, longest) = self.care.pauses;
             failures = if began.elapsed() > longest { 0 } else { failures };
@@ -358,30 +359,30 @@ impl Work {
             tokio::select! {
                 biased;
                 () = &mut held.lost => return self.lost(),
-                () = control.stop.cancelled() => return Event::Ended(held),
-                () = control.revoked() => return Event::Ended(held),
+                () = control.stop.cancelled() => return PartRunEvent::Ended(held),
+                () = control.revoked() => return PartRunEvent::Ended(held),
                 () = sleep(pause) => {}
             }
         }
     }
 
-    fn lost(&self) -> Event {
+    fn lost(&self) -> PartRunEvent {
         warn!(path = self.site.path, part = self.part, "a part was lost");
-        Event::Lost
+        PartRunEvent::Lost
     }
 
-    async fn release(&self, held: Held) -> Event {
-        let Held { lost, guard } = held;
+    async fn release(&self, held: HeldPart) -> PartRunEvent {
+        let HeldPart { lost, guard } = held;
         let released = guard.release().await;
         drop(lost);
         match released {
-            Ok(()) => Event::Released,
+            Ok(()) => PartRunEvent::Released,
             // The body may have ended because of that, and not because its work is done.
             Err(lock::Error::Lost) => self.lost(),
             Err(error) => {
                 // The janitor continues, unless the session is over.
                 debug!(path = self.site.path, part = self.part, %error, "not released");
-                Event::Lost
+                PartRunEvent::Lost
             }
         }
     }

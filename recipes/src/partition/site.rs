@@ -10,10 +10,10 @@ use zk_curator::watch::{ChildrenWatch, DataWatch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind};
 
 use super::Error;
-use super::assign::Members;
+use super::assign::MembersByNode;
 use super::kazoo;
 use super::machine::Method;
-use super::record::{Member, Parts, encode_parts, parse_parts};
+use super::record::{MemberRecord, Parts, encode_parts, parse_parts};
 use crate::group::{Group, GroupWatch};
 use crate::lock::InterProcessMutex;
 use crate::node::PersistentNode;
@@ -32,14 +32,14 @@ pub(crate) const LIST: &str = "list";
 
 /// The parts that were set in this process, and how often that was.
 #[derive(Debug, Default)]
-pub(super) struct Local {
+pub(super) struct LocalParts {
     pub(super) parts: Parts,
     pub(super) changes: u64,
 }
 
 /// The nodes of a set, for one member.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
+pub(super) struct PartitionSite {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     pub(super) id: String,
@@ -48,7 +48,7 @@ pub(super) struct Site {
     pub(super) method: Method,
 }
 
-impl Site {
+impl PartitionSite {
     pub(super) fn new(zk: &CuratorFramework, path: &str, id: &str, method: Method) -> Self {
         let node = match method {
             Method::BoundedRendezvous => id.to_owned(),
@@ -91,7 +91,7 @@ impl Site {
     }
 
     /// Joins the members.
-    pub(super) fn join(&self, member: &Member) -> PersistentNode {
+    pub(super) fn join(&self, member: &MemberRecord) -> PersistentNode {
         let path = child(self.members(), &self.node);
         let data = match self.method {
             Method::BoundedRendezvous => member.encode(),
@@ -115,29 +115,31 @@ impl Site {
     }
 
     /// Returns the members now.
-    pub(super) async fn present(&self) -> Result<Members, Error> {
+    pub(super) async fn present(&self) -> Result<MembersByNode, Error> {
         if self.method == Method::EveryNth {
             return match self.zk.children(self.members()).await {
                 Ok(names) => Ok(of_party(names)),
-                Err(error) if error.kind() == ErrorKind::NoNode => Ok(Members::new()),
+                Err(error) if error.kind() == ErrorKind::NoNode => Ok(MembersByNode::new()),
                 Err(error) => Err(error.into()),
             };
         }
         let mut names = match self.zk.children(self.members()).await {
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Members::new()),
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(MembersByNode::new()),
             names => names?,
         };
         names.retain(|name| !is_receipt(name));
         let reads = names
             .iter()
             .fold(self.zk.multi_read(), |reads, name| reads.get_data(child(self.members(), name)));
-        let mut members = Members::new();
+        let mut members = MembersByNode::new();
         for (name, read) in names.iter().zip(reads.await?) {
             match read.map(ReadResult::into_data) {
                 // It has left since then.
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
-                Ok(Some((data, _))) => drop(members.insert(name.clone(), Member::parse(&data))),
-                Ok(None) | Err(_) => drop(members.insert(name.clone(), Member::parse(b""))),
+                Ok(Some((data, _))) => {
+                    drop(members.insert(name.clone(), MemberRecord::parse(&data)));
+                }
+                Ok(None) | Err(_) => drop(members.insert(name.clone(), MemberRecord::parse(b""))),
             }
         }
         Ok(members)
@@ -175,43 +177,44 @@ pub(super) enum Roster {
 impl Roster {
     /// Waits until the members have changed, and returns all of them. Nothing is lost if the future
     /// is dropped.
-    pub(super) async fn changed(&mut self) -> Result<Members, Error> {
+    pub(super) async fn changed(&mut self) -> Result<MembersByNode, Error> {
         match self {
             Self::Group(group) => {
                 group.changed().await?;
                 let members = group.members().iter();
-                let members = members.map(|(id, data)| (id.clone(), Member::parse(data)));
-                let hidden = group.unreadable().keys().map(|id| (id.clone(), Member::parse(b"")));
+                let members = members.map(|(id, data)| (id.clone(), MemberRecord::parse(data)));
+                let hidden =
+                    group.unreadable().keys().map(|id| (id.clone(), MemberRecord::parse(b"")));
                 Ok(members.chain(hidden).collect())
             }
             Self::Party(party) => Ok(match party.next().await? {
                 Some((names, _)) => of_party(names),
-                None => Members::new(),
+                None => MembersByNode::new(),
             }),
         }
     }
 }
 
 /// kazoo takes every child for a member.
-fn of_party(names: Vec<String>) -> Members {
-    names.into_iter().map(|name| (name, Member::default())).collect()
+fn of_party(names: Vec<String>) -> MembersByNode {
+    names.into_iter().map(|name| (name, MemberRecord::default())).collect()
 }
 
 /// Follows the parts.
 pub(super) enum List {
     /// The parts that are set in this process.
-    Local { parts: Arc<Signal<Local>>, seen: u64 },
+    Local { parts: Arc<Signal<LocalParts>>, seen: u64 },
     /// The parts of the shared list.
     Shared { watch: Box<DataWatch>, path: String },
 }
 
 impl List {
-    pub(super) fn local(parts: &Arc<Signal<Local>>) -> Self {
+    pub(super) fn local(parts: &Arc<Signal<LocalParts>>) -> Self {
         // The first change is the present state.
         Self::Local { parts: Arc::clone(parts), seen: u64::MAX }
     }
 
-    pub(super) fn shared(site: &Site) -> Self {
+    pub(super) fn shared(site: &PartitionSite) -> Self {
         Self::Shared { watch: Box::new(site.zk.watch_data(site.list())), path: site.list() }
     }
 
@@ -220,7 +223,7 @@ impl List {
         match self {
             Self::Local { parts, seen } => {
                 let last = *seen;
-                let changed = |local: &Local| {
+                let changed = |local: &LocalParts| {
                     (local.changes != last).then(|| (local.parts.clone(), local.changes))
                 };
                 let (parts, changes) = parts.find(changed).await;
@@ -238,7 +241,7 @@ impl List {
     }
 }
 
-impl Site {
+impl PartitionSite {
     /// The name of a member for people, by the name of its node.
     pub(super) fn id_of<'n>(&self, node: &'n str) -> &'n str {
         if self.method == Method::EveryNth { kazoo::identifier(node) } else { node }

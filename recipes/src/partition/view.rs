@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use zk_curator::FencingToken;
 
 use super::Error;
-use super::record::{Member, Parts};
-use super::site::Site;
+use super::record::{MemberRecord, Parts};
+use super::site::PartitionSite;
 use crate::participant::Participant;
 
 /// The number of parts that are read at a time.
@@ -45,7 +45,7 @@ pub struct PartView {
 }
 
 impl PartitionView {
-    pub(super) async fn read(site: &Site, parts: Parts) -> Result<Self, Error> {
+    pub(super) async fn read(site: &PartitionSite, parts: Parts) -> Result<Self, Error> {
         let members = site.present().await?;
         let owners = site.method.assign(&parts, &members);
         let names: Vec<&str> = parts.keys().map(String::as_str).collect();
@@ -66,8 +66,8 @@ impl PartitionView {
                 views.insert((*name).to_owned(), view);
             }
         }
-        let view = |(node, member): (&String, &Member)| {
-            let Member { weight, zone, .. } = member.clone();
+        let view = |(node, member): (&String, &MemberRecord)| {
+            let MemberRecord { weight, zone, .. } = member.clone();
             (site.id_of(node).to_owned(), MemberView { weight, zone })
         };
         Ok(Self { members: members.iter().map(view).collect(), parts: views })

@@ -7,8 +7,8 @@ use super::wire::item::Item;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ErrorMode {
-    /// It is put back at the end of the queue, with its priority, its time and its id, as a new item
-    /// whose deliveries are counted anew.
+    /// It is put back at the end of the queue, with its priority, its time and its id, as a new
+    /// item whose deliveries are counted anew.
     #[default]
     Requeue,
     /// It returns to its place, and is delivered again soon. Use it only with
@@ -88,7 +88,7 @@ pub enum Error {
         /// The limit of the queue.
         limit: u32,
     },
-    /// The queue is full, and puts [do not wait](super::WhenFull::Refuse).
+    /// The queue is full, and puts [do not wait](super::OnFull::Refuse).
     #[error("the queue is full: {limit} items")]
     Full {
         /// The limit of the queue.

@@ -25,13 +25,13 @@
 //! An item is [`ToData`](zk_curator::value::ToData): bytes, text, numbers, and with the feature
 //! `serde` a value of any type in JSON, `queue.put(Json(&order))`. A taken item is decoded where it
 //! is used: [`Item::values`], [`Delivery::values`], [`Delivery::value`],
-//! [`Task::value`](jobs::Task::value). Data that cannot be decoded cause [`Error::Undecodable`]. If
-//! a body of `run` fails with it, the item is redelivered and dead-lettered as after any other
-//! failure.
+//! [`JobTask::value`](jobs::JobTask::value). Data that cannot be decoded cause
+//! [`Error::Undecodable`]. If a body of `run` fails with it, the item is redelivered and
+//! dead-lettered as after any other failure.
 //!
 //! # A graceful stop
 //! `run` of a consumer or a worker continues until the framework is closed.
-//! [`run(…).until(shutdown)`](crate::Run::until) ends when the token of the
+//! [`run(…).until(shutdown)`](crate::Run::until) ends at the stop of the
 //! [`Shutdown`](crate::Shutdown) is cancelled, for example at a SIGTERM:
 //!
 //! 1. No further item is taken from the queue. An item that is being claimed is still delivered,
@@ -58,7 +58,7 @@ mod produce;
 mod sharder;
 pub(crate) mod wire;
 
-pub use consume::auto_ack::AutoAck;
+pub use consume::auto_ack::{AutoAck, AutoAckConsumer};
 pub use consume::consumer::Consumer;
 pub use consume::delivery::Delivery;
 pub use consume::kind::QueueKind;
@@ -68,12 +68,12 @@ pub use kinds::curator::{
     CuratorQueue, Delay, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
     DistributedQueue, Id, KeyedQueue, Plain, Priority,
 };
-pub use kinds::fifo::{FifoQueue, PutMode, UnconfirmedPolicy};
-pub use kinds::lock_path::LockPath;
+pub use kinds::fifo::{FifoQueue, OnUnconfirmed, PutMode};
+pub use kinds::lock_path::{LockPath, LockPathConsumer, LockPathDelivery};
 pub use kinds::locking::LockingQueue;
-pub use kinds::locking_delivery::{Locking, Message};
+pub use kinds::locking_delivery::{Locking, LockingConsumer, LockingDelivery, Message};
 pub use kinds::simple::SimpleDistributedQueue;
-pub use produce::producer::WhenFull;
+pub use produce::producer::OnFull;
 pub use sharder::{QueueSharder, QueueSharderBuilder};
 pub use wire::codec::CorruptItem;
 pub use wire::item::Item;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use zk_curator::retry::RetryPolicy;
 use zk_curator::{CuratorFramework, Error, Stat};
 
-use super::clock::Clock;
-use super::record::{Record, State};
+use super::clock::ScheduleClock;
+use super::record::{RunState, SlotRecord};
 
 /// The rule by which slots that are not done run again.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(super) struct Again {
     pub(super) policy: Arc<dyn RetryPolicy>,
     /// The most runs of a slot, where the policy allows more.
     pub(super) max_attempts: Option<u32>,
-    pub(super) clock: Clock,
+    pub(super) clock: ScheduleClock,
 }
 
 impl Again {
@@ -54,12 +54,12 @@ impl Again {
         &self,
         zk: &CuratorFramework,
         slot: &str,
-        record: &Record,
+        record: &SlotRecord,
         stat: &Stat,
     ) -> Option<Duration> {
         let pause =
             self.pause(zk, slot, record.attempt, between(stat.ctime, stat.mtime), &why(record))?;
-        let has_failed = matches!(record.state, State::Failed(_));
+        let has_failed = matches!(record.state, RunState::Failed(_));
         let failed_at = between(0, stat.mtime);
         let passed =
             if has_failed { self.clock.now().saturating_sub(failed_at) } else { Duration::ZERO };
@@ -73,12 +73,14 @@ pub(super) fn between(earlier: i64, later: i64) -> Duration {
 }
 
 /// The reason why the latest run of a slot failed, if no member runs it.
-pub(super) fn why(record: &Record) -> String {
+pub(super) fn why(record: &SlotRecord) -> String {
     match &record.state {
-        State::Failed(why) | State::GaveUp(why) => why.clone(),
-        State::Running | State::Done if record.by.is_empty() => {
+        RunState::Failed(why) | RunState::GaveUp(why) => why.clone(),
+        RunState::Running | RunState::Done if record.by.is_empty() => {
             "the member that ran it is gone".to_owned()
         }
-        State::Running | State::Done => format!("the member {} that ran it is gone", record.by),
+        RunState::Running | RunState::Done => {
+            format!("the member {} that ran it is gone", record.by)
+        }
     }
 }

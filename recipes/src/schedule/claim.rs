@@ -7,7 +7,7 @@ use zk_curator::internal::sleep;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
-use super::record::{Record, State};
+use super::record::{RunState, SlotRecord};
 use super::slot::Slot;
 
 /// The pause before a slot that still has a runner is deleted.
@@ -15,11 +15,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A slot that was claimed, before its body begins. Dropped, its runner is deleted; without one,
 /// the slot is not run.
-pub(super) struct Claim {
+pub(super) struct SlotClaim {
     pub(super) start: i64,
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
-    pub(super) record: Record,
+    pub(super) record: SlotRecord,
     /// `None` if slots run at most once: the slot stays, whatever becomes of the claim.
     pub(super) runner: Option<Box<Runner>>,
     /// Of the first claim.
@@ -55,17 +55,17 @@ pub(super) struct Runner {
 }
 
 /// A slot whose body has begun.
-pub(super) struct Run {
+pub(super) struct SlotRun {
     zk: CuratorFramework,
     path: String,
-    pub(super) record: Record,
+    pub(super) record: SlotRecord,
     pub(super) since: Since,
     runner: Option<(OwnedNode, i32, Receipt)>,
 }
 
-impl Claim {
+impl SlotClaim {
     /// Begins to run the slot. Returns also the watch that says that it is lost.
-    pub(super) fn begin(self) -> (Slot, Run, Option<Watch>) {
+    pub(super) fn begin(self) -> (Slot, SlotRun, Option<Watch>) {
         let Self { start, zk, path, record, runner, since } = self;
         let parts = runner.map(|runner| {
             let Runner { node, watch, version, receipt } = *runner;
@@ -74,7 +74,7 @@ impl Claim {
         let (runner, watch) = parts.unzip();
         let ownership = runner.as_ref().map(|(node, ..)| node.ownership().clone());
         let slot = Slot::new(start, record.attempt, ownership);
-        (slot, Run { zk, path, record, runner, since }, watch)
+        (slot, SlotRun { zk, path, record, runner, since }, watch)
     }
 
     /// Deletes the slot: it has run before. Retries until it is deleted, because a slot with a
@@ -112,13 +112,13 @@ impl Claim {
     }
 }
 
-impl Run {
+impl SlotRun {
     /// Records how the run has ended, unless the slot was taken over, or deleted by hand: then it
     /// returns `false`.
     ///
     /// After an error that passes it may be called again with the same state.
-    pub(super) async fn end(&mut self, state: &State) -> zk_curator::Result<bool> {
-        let record = Record { state: state.clone(), ..self.record.clone() }.encode();
+    pub(super) async fn end(&mut self, state: &RunState) -> zk_curator::Result<bool> {
+        let record = SlotRecord { state: state.clone(), ..self.record.clone() }.encode();
         let recorded = match &self.runner {
             // No other client writes it.
             None => self.zk.set_data(&self.path, record).version(0).idempotent().await.map(drop),

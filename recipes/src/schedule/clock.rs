@@ -23,9 +23,9 @@ const TRIES: u32 = 3;
 
 /// Returns the time.
 #[derive(Clone)]
-pub(super) struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
+pub(super) struct ScheduleClock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
-impl Clock {
+impl ScheduleClock {
     pub(super) fn new(clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         Self(Arc::new(clock))
     }
@@ -40,15 +40,15 @@ impl Clock {
     }
 }
 
-impl Default for Clock {
+impl Default for ScheduleClock {
     fn default() -> Self {
         Self::new(SystemTime::now)
     }
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for ScheduleClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clock").finish_non_exhaustive()
+        f.debug_struct("ScheduleClock").finish_non_exhaustive()
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) struct ComparedClock {
     zk: CuratorFramework,
     parent: String,
     servers: ServerClock,
-    clock: Clock,
+    clock: ScheduleClock,
     tolerance: Duration,
     /// When the clock was found right, by itself and by the monotonic clock.
     right: Option<(SystemTime, Instant)>,
@@ -70,7 +70,7 @@ impl ComparedClock {
         zk: &CuratorFramework,
         parent: &str,
         id: &str,
-        clock: Clock,
+        clock: ScheduleClock,
         tolerance: Duration,
     ) -> Self {
         let servers = ServerClock::new(zk, parent, id.to_owned().into());

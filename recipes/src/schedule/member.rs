@@ -10,27 +10,27 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Ownership, Result};
 
 use super::again::Again;
-use super::claim::{Claim, Run};
-use super::plan::{self, Missed};
-use super::record::{State, may_be_forgotten};
-use super::site::{Abandoned, Exhausted, Open, Site};
+use super::claim::{SlotClaim, SlotRun};
+use super::plan::{self, OnMissed};
+use super::record::{RunState, may_be_forgotten};
+use super::site::{Abandoned, Exhausted, OpenSlot, ScheduleSite};
 use super::slot::Slot;
 use super::timing::Timing;
 use crate::measure::Scheduled;
 use crate::observe::{SCHEDULE_MISSED_SLOTS, SCHEDULE_RUNS};
-use crate::shutdown::Ending;
+use crate::shutdown::RunEnding;
 
 /// One member that follows a schedule.
-pub(super) struct Member {
-    site: Site,
+pub(super) struct ScheduleMember {
+    site: ScheduleSite,
     timing: Timing,
-    missed: Missed,
+    missed: OnMissed,
     keep: u32,
     /// `None` if slots run at most once.
     again: Option<Again>,
     has_begun: bool,
     /// Slots of other members, until they are done or may run again.
-    waiting: FuturesUnordered<BoxFuture<'static, (i64, Result<Option<Open>>)>>,
+    waiting: FuturesUnordered<BoxFuture<'static, (i64, Result<Option<OpenSlot>>)>>,
     waited_for: BTreeSet<i64>,
     /// `true` if there may be unfinished slots that this member does not wait for.
     is_stale: bool,
@@ -43,16 +43,16 @@ pub(super) struct Member {
 
 /// The next thing that a member does.
 #[derive(Debug)]
-enum Wanted {
+enum MemberStep {
     /// It runs a slot, if no other member does.
-    Run(Candidate),
+    Run(SlotCandidate),
     /// It records that the slot with this start has failed permanently.
     GiveUp(i64, Exhausted),
 }
 
 /// A slot that a member wants to run.
 #[derive(Debug, Clone, Copy)]
-enum Candidate {
+enum SlotCandidate {
     /// A new one, by its number.
     New(i64),
     /// The slot that may run again, by its start.
@@ -60,7 +60,7 @@ enum Candidate {
 }
 
 /// The reason why a run is over.
-enum Ended {
+enum SlotRunEnd {
     ByItself(Result<(), String>),
     /// Another member may take the slot over.
     Lost,
@@ -68,11 +68,11 @@ enum Ended {
     Stopped,
 }
 
-impl Member {
+impl ScheduleMember {
     pub(super) fn new(
-        site: Site,
+        site: ScheduleSite,
         timing: Timing,
-        missed: Missed,
+        missed: OnMissed,
         keep: u32,
         again: Option<Again>,
     ) -> Self {
@@ -94,7 +94,7 @@ impl Member {
     }
 
     /// Runs slots until the end begins, or until a permanent error.
-    pub(super) async fn work<F, Fut, E>(mut self, ending: &Ending, body: &F) -> Result<()>
+    pub(super) async fn work<F, Fut, E>(mut self, ending: &RunEnding, body: &F) -> Result<()>
     where
         F: Fn(Slot) -> Fut,
         Fut: Future<Output = Result<(), E>>,
@@ -109,8 +109,8 @@ impl Member {
             // Other members may already have been refused, so a slot that is claimed when the end
             // begins still runs.
             let candidate = match wanted {
-                Wanted::Run(candidate) => candidate,
-                Wanted::GiveUp(start, exhausted) => {
+                MemberStep::Run(candidate) => candidate,
+                MemberStep::GiveUp(start, exhausted) => {
                     let zk = self.site.zk.clone();
                     tokio::select! {
                         biased;
@@ -134,7 +134,7 @@ impl Member {
     }
 
     /// Waits for the next slot to run.
-    async fn wanted(&mut self) -> Result<Wanted> {
+    async fn wanted(&mut self) -> Result<MemberStep> {
         loop {
             match self.try_wanted().await {
                 Err(error) => self.site.zk.wait_for_recovery(error).await?,
@@ -143,10 +143,10 @@ impl Member {
         }
     }
 
-    async fn try_wanted(&mut self) -> Result<Wanted> {
+    async fn try_wanted(&mut self) -> Result<MemberStep> {
         loop {
             if !self.has_begun {
-                let is_needed = self.missed != Missed::Skip;
+                let is_needed = self.missed != OnMissed::Skip;
                 let starts = if is_needed { self.site.starts().await? } else { Vec::new() };
                 self.timing.begin(starts.into_iter().max()).await?;
                 self.has_begun = true;
@@ -159,24 +159,24 @@ impl Member {
             // being compared.
             if self.was_again && self.timing.is_due() {
                 let number = self.timing.until_due().await?;
-                return Ok(Wanted::Run(Candidate::New(number)));
+                return Ok(MemberStep::Run(SlotCandidate::New(number)));
             }
             tokio::select! {
                 biased;
                 Some((start, open)) = self.waiting.next(), if !self.waiting.is_empty() => {
                     self.waited_for.remove(&start);
                     match open? {
-                        Some(Open::Again(abandoned)) => {
-                            return Ok(Wanted::Run(Candidate::Again(start, abandoned)));
+                        Some(OpenSlot::Again(abandoned)) => {
+                            return Ok(MemberStep::Run(SlotCandidate::Again(start, abandoned)));
                         }
-                        Some(Open::Exhausted(exhausted)) => {
-                            return Ok(Wanted::GiveUp(start, exhausted));
+                        Some(OpenSlot::Exhausted(exhausted)) => {
+                            return Ok(MemberStep::GiveUp(start, exhausted));
                         }
                         None => {}
                     }
                 }
                 number = self.timing.until_due() => {
-                    return number.map(|number| Wanted::Run(Candidate::New(number)));
+                    return number.map(|number| MemberStep::Run(SlotCandidate::New(number)));
                 }
             }
         }
@@ -199,7 +199,7 @@ impl Member {
     }
 
     /// Waits until the slot of another member is done or may run again, if it may at all. For
-    /// `unsure` see [`Site::until_abandoned`].
+    /// `unsure` see [`ScheduleSite::until_abandoned`].
     fn wait_for(&mut self, start: i64, unsure: Option<String>) {
         let Some(again) = &self.again else { return };
         if self.waited_for.insert(start) {
@@ -228,14 +228,14 @@ impl Member {
     }
 
     /// Claims a slot; with the starts of all recorded slots. `None` if it is not for us.
-    async fn claim(&mut self, candidate: Candidate) -> Result<Option<(Claim, Vec<i64>)>> {
-        self.was_again = matches!(candidate, Candidate::Again(..));
+    async fn claim(&mut self, candidate: SlotCandidate) -> Result<Option<(SlotClaim, Vec<i64>)>> {
+        self.was_again = matches!(candidate, SlotCandidate::Again(..));
         let claimed = match candidate {
-            Candidate::New(number) => self.claim_new(self.timing.start(number)).await,
-            Candidate::Again(start, abandoned) => self.site.take_over(start, abandoned).await,
+            SlotCandidate::New(number) => self.claim_new(self.timing.start(number)).await,
+            SlotCandidate::Again(start, abandoned) => self.site.take_over(start, abandoned).await,
         };
         match (candidate, &claimed) {
-            (Candidate::New(number), Ok(claimed)) => {
+            (SlotCandidate::New(number), Ok(claimed)) => {
                 let is_behind = self.timing.dealt_with(number);
                 self.is_stale |= is_behind && self.again.is_some();
                 self.scheduled.waits_for(self.timing.next());
@@ -244,8 +244,8 @@ impl Member {
                 }
             }
             // A slot of which nothing is known is still the next.
-            (Candidate::New(_), Err(_)) | (Candidate::Again(..), Ok(Some(_))) => {}
-            (Candidate::Again(start, _), Ok(None) | Err(_)) => self.wait_for(start, None),
+            (SlotCandidate::New(_), Err(_)) | (SlotCandidate::Again(..), Ok(Some(_))) => {}
+            (SlotCandidate::Again(start, _), Ok(None) | Err(_)) => self.wait_for(start, None),
         }
         let claim = match claimed {
             Ok(Some(claim)) => claim,
@@ -268,7 +268,7 @@ impl Member {
             claim.withdraw().await?;
             return Ok(None);
         }
-        if let Candidate::New(number) = candidate {
+        if let SlotCandidate::New(number) = candidate {
             let missed = self.timing.missed_before(number, &starts);
             SCHEDULE_MISSED_SLOTS.of(&self.site.zk, []).add(missed);
         }
@@ -276,7 +276,7 @@ impl Member {
     }
 
     /// Claims a new slot, perhaps again after an unknown outcome.
-    async fn claim_new(&mut self, start: i64) -> Result<Option<Claim>> {
+    async fn claim_new(&mut self, start: i64) -> Result<Option<SlotClaim>> {
         let before = self.unsure.take().filter(|(unsure, _)| *unsure == start);
         let is_again = before.is_some();
         let guid = before.map_or_else(|| self.site.zk.new_guid(), |(_, guid)| guid);
@@ -290,9 +290,9 @@ impl Member {
     /// Runs a slot, records how that ended, and deletes old slots while it runs.
     async fn run<F, Fut, E>(
         &mut self,
-        claim: Claim,
+        claim: SlotClaim,
         starts: Vec<i64>,
-        ending: &Ending,
+        ending: &RunEnding,
         body: &F,
     ) -> Result<()>
     where
@@ -309,9 +309,9 @@ impl Member {
         let ended = async {
             tokio::select! {
                 biased;
-                () = ending.drained() => Ended::Stopped,
-                () = &mut lost => Ended::Lost,
-                done = body(slot) => Ended::ByItself(done.map_err(|error| error.to_string())),
+                () = ending.drained() => SlotRunEnd::Stopped,
+                () = &mut lost => SlotRunEnd::Lost,
+                done = body(slot) => SlotRunEnd::ByItself(done.map_err(|error| error.to_string())),
             }
         };
         let cleaned = async {
@@ -323,19 +323,21 @@ impl Member {
         };
         let (ended, ()) = join(ended, cleaned).await;
         let state = match ended {
-            Ended::ByItself(Ok(())) => Some(State::Done),
-            Ended::ByItself(Err(why)) => Some(self.failed(start, &run, why)),
-            Ended::Stopped => Some(self.failed(start, &run, "the member was stopped".to_owned())),
-            Ended::Lost => None,
+            SlotRunEnd::ByItself(Ok(())) => Some(RunState::Done),
+            SlotRunEnd::ByItself(Err(why)) => Some(self.failed(start, &run, why)),
+            SlotRunEnd::Stopped => {
+                Some(self.failed(start, &run, "the member was stopped".to_owned()))
+            }
+            SlotRunEnd::Lost => None,
         };
         let result = match &state {
-            Some(State::Done) => "done",
+            Some(RunState::Done) => "done",
             Some(_) => "failed",
             None => "lost",
         };
         SCHEDULE_RUNS.of(&self.site.zk, [result]).add(1);
         match &state {
-            Some(State::Failed(why)) => warn!(slot = name, why, "a slot has failed"),
+            Some(RunState::Failed(why)) => warn!(slot = name, why, "a slot has failed"),
             None => warn!(slot = name, "the run of a slot was lost"),
             _ => {}
         }
@@ -346,36 +348,36 @@ impl Member {
         let claim = run.record.claim.clone();
         drop(run);
         match state {
-            Some(State::Done) if is_recorded => {}
-            Some(State::GaveUp(why)) if is_recorded => self.site.report_given_up(start, why),
+            Some(RunState::Done) if is_recorded => {}
+            Some(RunState::GaveUp(why)) if is_recorded => self.site.report_given_up(start, why),
             // It may be recorded, without a response.
-            Some(State::GaveUp(_)) => self.wait_for(start, Some(claim)),
+            Some(RunState::GaveUp(_)) => self.wait_for(start, Some(claim)),
             _ => self.wait_for(start, None),
         }
         Ok(())
     }
 
     /// The state of a slot after a run that was not successful.
-    fn failed(&self, start: i64, run: &Run, why: String) -> State {
-        let Some(again) = &self.again else { return State::Failed(why) };
+    fn failed(&self, start: i64, run: &SlotRun, why: String) -> RunState {
+        let Some(again) = &self.again else { return RunState::Failed(why) };
         let (slot, attempt) = (self.site.slot(start), run.record.attempt);
         let pause = again.pause(&self.site.zk, &slot, attempt, run.since.elapsed(), &why);
-        if pause.is_some() { State::Failed(why) } else { State::GaveUp(why) }
+        if pause.is_some() { RunState::Failed(why) } else { RunState::GaveUp(why) }
     }
 }
 
-/// Returns the starts of all recorded slots, and whether the slot that was claimed may have been done
-/// and deleted before.
+/// Returns the starts of all recorded slots, and whether the slot that was claimed may have been
+/// done and deleted before.
 async fn look_back(
-    site: &Site,
-    candidate: Candidate,
+    site: &ScheduleSite,
+    candidate: SlotCandidate,
     start: i64,
     keep: u32,
 ) -> Result<(Vec<i64>, bool)> {
     let starts = site.starts().await?;
     let was_forgotten = match candidate {
-        Candidate::New(_) => may_be_forgotten(start, &starts, keep),
-        Candidate::Again(_, seen) => site.was_forgotten((start, seen), &starts, keep).await?,
+        SlotCandidate::New(_) => may_be_forgotten(start, &starts, keep),
+        SlotCandidate::Again(_, seen) => site.was_forgotten((start, seen), &starts, keep).await?,
     };
     Ok((starts, was_forgotten))
 }
@@ -392,9 +394,9 @@ async fn lost(runner: Option<Ownership>, watch: Option<Watch>) {
 /// it is not recorded.
 async fn record(
     zk: &CuratorFramework,
-    run: &mut Run,
-    state: &State,
-    ending: &Ending,
+    run: &mut SlotRun,
+    state: &RunState,
+    ending: &RunEnding,
 ) -> Result<bool> {
     loop {
         let error = match run.end(state).await {

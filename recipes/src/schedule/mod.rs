@@ -79,7 +79,7 @@
 //! * LOST: with at most one run, bodies continue. At least once, the body is dropped, and another
 //!   member takes the slot over.
 //! * RECONNECTED: the member claims a slot that began in between if its period is not over, and
-//!   earlier ones as set with [`missed`](OncePer::missed).
+//!   earlier ones as set with [`on_missed`](OncePer::on_missed).
 //!
 //! # Cancel safety
 //! Dropping the future of [`run`](OncePer::run) drops the body and deletes the ephemeral nodes of
@@ -96,7 +96,7 @@
 //! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
 //! # zk.start().await?;
 //! use std::time::Duration;
-//! use zk_curator_recipes::CancellationToken;
+//! use zk_curator_recipes::Shutdown;
 //! use zk_curator_recipes::schedule::{OncePer, Schedule, Slot, SlotState};
 //!
 //! let every_second = Schedule::every(Duration::from_secs(1));
@@ -109,10 +109,10 @@
 //! };
 //! // Until a slot has run.
 //! let mut first = None;
-//! let stop = CancellationToken::new();
+//! let stop = Shutdown::new();
 //! let told = async {
 //!     first = told.recv().await;
-//!     stop.cancel();
+//!     stop.begin();
 //! };
 //! let (ran, ()) = tokio::join!(cleanup.run(body).until(stop.clone()), told);
 //! ran?;
@@ -138,5 +138,5 @@ mod timing;
 
 pub use error::Error;
 pub use once_per::OncePer;
-pub use plan::{Missed, Schedule};
+pub use plan::{OnMissed, Schedule};
 pub use slot::{Slot, SlotInfo, SlotState};

@@ -11,12 +11,12 @@ use zk_curator::path::ZPath;
 use zk_curator::retry::RetryPolicy;
 
 use super::again::Again;
-use super::clock::{Clock, ComparedClock};
+use super::clock::{ComparedClock, ScheduleClock};
 use super::error::Error;
-use super::member::Member;
-use super::plan::{self, Missed, Plan, Schedule};
-use super::record::Mode;
-use super::site::Site;
+use super::member::ScheduleMember;
+use super::plan::{self, OnMissed, Schedule, SlotPlan};
+use super::record::ClaimMode;
+use super::site::ScheduleSite;
 use super::slot::{Slot, SlotInfo, SlotState};
 use super::timing::Timing;
 use crate::random::fraction;
@@ -35,12 +35,12 @@ pub struct OncePer {
     path: String,
     schedule: Schedule,
     id: String,
-    missed: Missed,
+    missed: OnMissed,
     keep: u32,
     tolerance: Duration,
     again: Option<Arc<dyn RetryPolicy>>,
     max_attempts: Option<u32>,
-    clock: Clock,
+    clock: ScheduleClock,
 }
 
 impl OncePer {
@@ -52,12 +52,12 @@ impl OncePer {
             path: path.into(),
             schedule,
             id: String::new(),
-            missed: Missed::default(),
+            missed: OnMissed::default(),
             keep: KEPT,
             tolerance: TOLERANCE,
             again: None,
             max_attempts: None,
-            clock: Clock::default(),
+            clock: ScheduleClock::default(),
         }
     }
 
@@ -69,9 +69,9 @@ impl OncePer {
         self
     }
 
-    /// Sets what becomes of slots that no member has claimed in time. Default: [`Missed::Skip`].
+    /// Sets what becomes of slots that no member has claimed in time. Default: [`OnMissed::Skip`].
     #[must_use]
-    pub const fn missed(mut self, missed: Missed) -> Self {
+    pub const fn on_missed(mut self, missed: OnMissed) -> Self {
         self.missed = missed;
         self
     }
@@ -148,7 +148,7 @@ impl OncePer {
     /// Sets the source of the time. Default: the clock of the system.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.clock = Clock::new(clock);
+        self.clock = ScheduleClock::new(clock);
         self
     }
 
@@ -235,20 +235,21 @@ impl OncePer {
         Ok(slots.collect())
     }
 
-    fn site(&self, alive: mpsc::Sender<()>) -> Site {
-        let mode = if self.again.is_some() { Mode::AtLeastOnce } else { Mode::AtMostOnce };
-        Site::new(&self.zk, &self.path, &self.id, mode, alive)
+    fn site(&self, alive: mpsc::Sender<()>) -> ScheduleSite {
+        let mode =
+            if self.again.is_some() { ClaimMode::AtLeastOnce } else { ClaimMode::AtMostOnce };
+        ScheduleSite::new(&self.zk, &self.path, &self.id, mode, alive)
     }
 
     /// Checks the settings.
-    fn member(&self, alive: mpsc::Sender<()>) -> Result<Member, Error> {
+    fn member(&self, alive: mpsc::Sender<()>) -> Result<ScheduleMember, Error> {
         ZPath::for_operation("run", self.path.as_str())?;
         let invalid = |(setting, expected)| Error::InvalidSetting {
             path: self.path.clone(),
             setting,
             expected,
         };
-        let plan = Plan::new(self.schedule).map_err(invalid)?;
+        let plan = SlotPlan::new(self.schedule).map_err(invalid)?;
         if self.keep == 0 {
             return Err(invalid(("number of kept slots", "at least one")));
         }
@@ -264,6 +265,6 @@ impl OncePer {
             max_attempts: self.max_attempts,
             clock: self.clock.clone(),
         });
-        Ok(Member::new(site, timing, self.missed, self.keep, again))
+        Ok(ScheduleMember::new(site, timing, self.missed, self.keep, again))
     }
 }

@@ -48,7 +48,7 @@ impl Schedule {
 /// the newest recorded one are not missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Missed {
+pub enum OnMissed {
     /// None. A member begins with the next slot. While it runs, a slot that it comes to late still
     /// runs if its period is not over.
     #[default]
@@ -62,13 +62,13 @@ pub enum Missed {
 
 /// A schedule with valid settings. Slots have numbers, from zero at the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct SlotPlan {
     /// In seconds.
     period: i64,
     offset: i64,
 }
 
-impl Plan {
+impl SlotPlan {
     /// # Errors
     /// The invalid setting, and the valid ones.
     pub(super) fn new(schedule: Schedule) -> Result<Self, (&'static str, &'static str)> {
@@ -97,19 +97,19 @@ impl Plan {
 
 /// The slots to run, from the oldest: `next` is the first slot that was not dealt with, `current`
 /// the slot that contains the present time. Empty before `next` begins.
-pub(super) fn due(next: i64, current: i64, missed: Missed, keep: u32) -> RangeInclusive<i64> {
+pub(super) fn due(next: i64, current: i64, missed: OnMissed, keep: u32) -> RangeInclusive<i64> {
     match missed {
-        Missed::Skip | Missed::Last => next.max(current)..=current,
-        Missed::All => next.max(current.saturating_sub(i64::from(keep) - 1))..=current,
+        OnMissed::Skip | OnMissed::Last => next.max(current)..=current,
+        OnMissed::All => next.max(current.saturating_sub(i64::from(keep) - 1))..=current,
     }
 }
 
 /// The first slot to deal with, for a member that starts: `newest` is the start of the newest
 /// recorded slot.
-pub(super) fn first(plan: Plan, current: i64, newest: Option<i64>, missed: Missed) -> i64 {
+pub(super) fn first(plan: SlotPlan, current: i64, newest: Option<i64>, missed: OnMissed) -> i64 {
     match (missed, newest) {
-        (Missed::Skip, _) | (_, None) => current.saturating_add(1),
-        (Missed::Last | Missed::All, Some(newest)) => plan.at(newest).saturating_add(1),
+        (OnMissed::Skip, _) | (_, None) => current.saturating_add(1),
+        (OnMissed::Last | OnMissed::All, Some(newest)) => plan.at(newest).saturating_add(1),
     }
 }
 
@@ -196,9 +196,9 @@ mod tests {
 
     use super::*;
 
-    fn plan(period: u64, offset: u64) -> Plan {
+    fn plan(period: u64, offset: u64) -> SlotPlan {
         let (period, offset) = (Duration::from_secs(period), Duration::from_secs(offset));
-        Plan::new(Schedule::every(period).offset(offset)).unwrap()
+        SlotPlan::new(Schedule::every(period).offset(offset)).unwrap()
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn settings_are_whole_seconds() {
         let refused = |period: Duration, offset: Duration| {
-            Plan::new(Schedule::every(period).offset(offset)).unwrap_err().0
+            SlotPlan::new(Schedule::every(period).offset(offset)).unwrap_err().0
         };
         let second = Duration::from_secs(1);
         for period in [Duration::ZERO, Duration::from_millis(1500), Duration::MAX] {
@@ -271,20 +271,23 @@ mod tests {
     #[test]
     fn missed_slots_are_due_as_the_policy_says() {
         let due = |next, current, missed| due(next, current, missed, 3).collect::<Vec<_>>();
-        for missed in [Missed::Skip, Missed::Last, Missed::All] {
+        for missed in [OnMissed::Skip, OnMissed::Last, OnMissed::All] {
             assert!(due(8, 7, missed).is_empty());
             assert_eq!(due(7, 7, missed), [7]);
         }
-        assert_eq!((due(5, 7, Missed::Skip), due(5, 7, Missed::Last)), (vec![7], vec![7]));
-        assert_eq!((due(6, 7, Missed::All), due(1, 7, Missed::All)), (vec![6, 7], vec![5, 6, 7]));
+        assert_eq!((due(5, 7, OnMissed::Skip), due(5, 7, OnMissed::Last)), (vec![7], vec![7]));
+        assert_eq!(
+            (due(6, 7, OnMissed::All), due(1, 7, OnMissed::All)),
+            (vec![6, 7], vec![5, 6, 7])
+        );
     }
 
     #[test]
     fn the_first_slot_follows_the_newest_recorded_one() {
         let plan = plan(60, 0);
         let first = |newest, missed| first(plan, 10, newest, missed);
-        assert_eq!(first(Some(6 * 60), Missed::Skip), 11);
-        for missed in [Missed::Last, Missed::All] {
+        assert_eq!(first(Some(6 * 60), OnMissed::Skip), 11);
+        for missed in [OnMissed::Last, OnMissed::All] {
             assert_eq!(first(None, missed), 11);
             assert_eq!(first(Some(6 * 60), missed), 7);
             assert_eq!(first(Some(10 * 60), missed), 11);
@@ -340,7 +343,7 @@ mod tests {
         fn due_slots_are_begun_and_not_dealt_with(
             next in -100..100_i64, current in -100..100_i64, keep in 1..9_u32,
         ) {
-            for missed in [Missed::Skip, Missed::Last, Missed::All] {
+            for missed in [OnMissed::Skip, OnMissed::Last, OnMissed::All] {
                 let due = due(next, current, missed, keep);
                 prop_assert_eq!(due.is_empty(), current < next);
                 prop_assert!(due.clone().all(|slot| slot >= next && slot <= current));

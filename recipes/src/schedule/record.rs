@@ -11,14 +11,14 @@ const AGAIN: &str = "at least once";
 
 /// The maximum number of runs of a slot, as its first claim has decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ClaimMode {
     AtMostOnce,
     AtLeastOnce,
 }
 
 /// The state of the latest run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RunState {
     /// The slot is not over, as far as is recorded.
     Running,
     Done,
@@ -30,18 +30,18 @@ pub(crate) enum State {
 
 /// The data of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct SlotRecord {
     /// A GUID of the claim, so that no two claims write the same data.
     pub(super) claim: String,
-    pub(super) mode: Mode,
+    pub(super) mode: ClaimMode,
     /// The number of the run, from 1.
     pub(super) attempt: u32,
-    pub(super) state: State,
+    pub(super) state: RunState,
     /// The id of the member.
     pub(super) by: String,
 }
 
-impl Record {
+impl SlotRecord {
     /// The data of the node:
     /// ```text
     /// slot 1
@@ -57,14 +57,14 @@ impl Record {
     pub(super) fn encode(&self) -> String {
         let Self { claim, mode, attempt, state, by } = self;
         let mode = match mode {
-            Mode::AtMostOnce => ONCE,
-            Mode::AtLeastOnce => AGAIN,
+            ClaimMode::AtMostOnce => ONCE,
+            ClaimMode::AtLeastOnce => AGAIN,
         };
         let (state, why) = match state {
-            State::Running => ("running", ""),
-            State::Done => ("done", ""),
-            State::Failed(why) => ("failed", cut(why)),
-            State::GaveUp(why) => ("gave up", cut(why)),
+            RunState::Running => ("running", ""),
+            RunState::Done => ("done", ""),
+            RunState::Failed(why) => ("failed", cut(why)),
+            RunState::GaveUp(why) => ("gave up", cut(why)),
         };
         let length = by.len();
         format!(
@@ -79,8 +79,8 @@ impl Record {
         let mut lines = head.split('\n');
         let claim = lines.next()?.to_owned();
         let mode = match lines.next()? {
-            ONCE => Mode::AtMostOnce,
-            AGAIN => Mode::AtLeastOnce,
+            ONCE => ClaimMode::AtMostOnce,
+            AGAIN => ClaimMode::AtLeastOnce,
             _ => return None,
         };
         let attempt = lines.next()?.strip_prefix("attempt ")?.parse().ok()?;
@@ -89,10 +89,10 @@ impl Record {
         let (by, why) = text.split_at_checked(length)?;
         let why = why.strip_prefix('\n')?;
         let state = match state {
-            "running" => State::Running,
-            "done" => State::Done,
-            "failed" => State::Failed(why.to_owned()),
-            "gave up" => State::GaveUp(why.to_owned()),
+            "running" => RunState::Running,
+            "done" => RunState::Done,
+            "failed" => RunState::Failed(why.to_owned()),
+            "gave up" => RunState::GaveUp(why.to_owned()),
             _ => return None,
         };
         lines.next().is_none().then(|| Self { claim, mode, attempt, state, by: by.to_owned() })
@@ -100,7 +100,8 @@ impl Record {
 
     /// Returns `true` if the slot is to run again when its runner is gone.
     pub(super) fn is_open(&self) -> bool {
-        self.mode == Mode::AtLeastOnce && !matches!(self.state, State::Done | State::GaveUp(_))
+        self.mode == ClaimMode::AtLeastOnce
+            && !matches!(self.state, RunState::Done | RunState::GaveUp(_))
     }
 }
 
@@ -116,7 +117,7 @@ pub(super) fn older(mut starts: Vec<i64>, keep: u32) -> Vec<i64> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Old {
     pub(super) start: i64,
-    /// See [`Record::is_open`].
+    /// See [`SlotRecord::is_open`].
     pub(super) is_open: bool,
     /// The transaction that created it.
     pub(super) created: i64,
@@ -157,12 +158,18 @@ mod tests {
     use super::*;
     use crate::reason;
 
-    fn record(state: State, by: &str) -> Record {
-        Record { claim: "guid".into(), mode: Mode::AtLeastOnce, attempt: 2, state, by: by.into() }
+    fn record(state: RunState, by: &str) -> SlotRecord {
+        SlotRecord {
+            claim: "guid".into(),
+            mode: ClaimMode::AtLeastOnce,
+            attempt: 2,
+            state,
+            by: by.into(),
+        }
     }
 
-    /// Deletes old slots of these, and returns them: by their starts, whether they are open, and the
-    /// transactions that created them.
+    /// Deletes old slots of these, and returns them: by their starts, whether they are open, and
+    /// the transactions that created them.
     fn clean(slots: &mut std::collections::BTreeMap<i64, (bool, i64)>, keep: u32) -> BTreeSet<i64> {
         let old = older(slots.keys().copied().collect(), keep);
         let old = old.into_iter().map(|start| {
@@ -176,12 +183,13 @@ mod tests {
 
     #[test]
     fn data_are_readable_text() {
-        let failed = record(State::Failed("no\n\nluck".into()), "worker 1");
+        let failed = record(RunState::Failed("no\n\nluck".into()), "worker 1");
         let text =
             "slot 1\nclaim guid\nat least once\nattempt 2\nfailed\nby 8\n\nworker 1\nno\n\nluck";
         assert_eq!(failed.encode(), text);
-        assert_eq!(Record::parse(text.as_bytes()), Some(failed));
-        let running = Record { mode: Mode::AtMostOnce, attempt: 1, ..record(State::Running, "") };
+        assert_eq!(SlotRecord::parse(text.as_bytes()), Some(failed));
+        let running =
+            SlotRecord { mode: ClaimMode::AtMostOnce, attempt: 1, ..record(RunState::Running, "") };
         assert_eq!(
             running.encode(),
             "slot 1\nclaim guid\nat most once\nattempt 1\nrunning\nby 0\n\n\n"
@@ -190,22 +198,24 @@ mod tests {
 
     #[test]
     fn long_reasons_are_cut_at_a_character() {
-        let long = record(State::Failed("é".repeat(reason::LONGEST)), "");
-        let read = Record::parse(long.encode().as_bytes()).unwrap();
-        assert_eq!(read.state, State::Failed("é".repeat(reason::LONGEST / 2)));
+        let long = record(RunState::Failed("é".repeat(reason::LONGEST)), "");
+        let read = SlotRecord::parse(long.encode().as_bytes()).unwrap();
+        assert_eq!(read.state, RunState::Failed("é".repeat(reason::LONGEST / 2)));
     }
 
     #[test]
     fn only_unfinished_slots_that_run_again_are_open() {
         assert!(
-            record(State::Running, "").is_open()
-                && record(State::Failed(String::new()), "").is_open()
+            record(RunState::Running, "").is_open()
+                && record(RunState::Failed(String::new()), "").is_open()
         );
         assert!(
-            !record(State::Done, "").is_open()
-                && !record(State::GaveUp(String::new()), "").is_open()
+            !record(RunState::Done, "").is_open()
+                && !record(RunState::GaveUp(String::new()), "").is_open()
         );
-        assert!(!Record { mode: Mode::AtMostOnce, ..record(State::Running, "") }.is_open());
+        assert!(
+            !SlotRecord { mode: ClaimMode::AtMostOnce, ..record(RunState::Running, "") }.is_open()
+        );
     }
 
     #[test]
@@ -222,19 +232,19 @@ mod tests {
     proptest! {
         #[test]
         fn records_come_back(claim in "[0-9a-f-]{0,36}", attempt in any::<u32>(), by in ".{0,20}", why in ".{0,40}") {
-            for mode in [Mode::AtMostOnce, Mode::AtLeastOnce] {
-                for state in [State::Running, State::Done, State::Failed(why.clone()), State::GaveUp(why.clone())] {
-                    let record = Record { claim: claim.clone(), mode, attempt, state, by: by.clone() };
-                    prop_assert_eq!(Record::parse(record.encode().as_bytes()), Some(record));
+            for mode in [ClaimMode::AtMostOnce, ClaimMode::AtLeastOnce] {
+                for state in [RunState::Running, RunState::Done, RunState::Failed(why.clone()), RunState::GaveUp(why.clone())] {
+                    let record = SlotRecord { claim: claim.clone(), mode, attempt, state, by: by.clone() };
+                    prop_assert_eq!(SlotRecord::parse(record.encode().as_bytes()), Some(record));
                 }
             }
         }
 
         #[test]
         fn other_data_are_refused(data in any::<Vec<u8>>(), cut in any::<prop::sample::Index>()) {
-            prop_assert_eq!(Record::parse(&data), None);
-            let text = record(State::Done, "a").encode();
-            prop_assert_eq!(Record::parse(&text.as_bytes()[..cut.index(text.len())]), None);
+            prop_assert_eq!(SlotRecord::parse(&data), None);
+            let text = record(RunState::Done, "a").encode();
+            prop_assert_eq!(SlotRecord::parse(&text.as_bytes()[..cut.index(text.len())]), None);
         }
 
         /// Deleted slots are recognised, even if others were deleted after them.

@@ -8,9 +8,11 @@ use zk_curator::internal::sleep;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, Result, Stat};
 
 use super::again::{self, Again, between};
-use super::claim::{Claim, Runner, Since};
+use super::claim::{Runner, Since, SlotClaim};
 use super::plan;
-use super::record::{Mode, Old, Record, State, may_be_forgotten, older, outdated, was_forgotten};
+use super::record::{
+    ClaimMode, Old, RunState, SlotRecord, may_be_forgotten, older, outdated, was_forgotten,
+};
 use crate::path::child;
 use crate::race::{RACE_ROUNDS, is_conflict};
 use crate::random::fraction;
@@ -22,11 +24,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The nodes of a schedule, as one member uses them. Clones share a receipt.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
+pub(super) struct ScheduleSite {
     pub(super) zk: CuratorFramework,
     pub(super) path: String,
     pub(super) id: String,
-    pub(super) mode: Mode,
+    pub(super) mode: ClaimMode,
     receipt: Receipt,
     /// Closed when this and all claims in the background have ended.
     _alive: mpsc::Sender<()>,
@@ -34,7 +36,7 @@ pub(super) struct Site {
 
 /// A slot that is not done and has no runner.
 #[derive(Debug)]
-pub(super) enum Open {
+pub(super) enum OpenSlot {
     Again(Abandoned),
     Exhausted(Exhausted),
 }
@@ -53,7 +55,7 @@ pub(super) struct Abandoned {
 /// A slot that may not run again, in the state of its read.
 #[derive(Debug)]
 pub(super) struct Exhausted {
-    record: Record,
+    record: SlotRecord,
     version: i32,
 }
 
@@ -66,21 +68,21 @@ impl Exhausted {
 
 /// A slot that was read.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ReadSlot {
     pub(super) start: i64,
-    pub(super) record: Record,
+    pub(super) record: SlotRecord,
     pub(super) stat: Stat,
 }
 
-impl Site {
+impl ScheduleSite {
     pub(super) fn new(
         zk: &CuratorFramework,
         path: &str,
         id: &str,
-        mode: Mode,
+        mode: ClaimMode,
         alive: mpsc::Sender<()>,
     ) -> Self {
-        let receipt = Receipt::at(zk, path);
+        let receipt = Receipt::new(zk, path);
         let (path, id) = (path.to_owned(), id.to_owned());
         Self { zk: zk.uncompressed(), path, id, mode, receipt, _alive: alive }
     }
@@ -93,8 +95,14 @@ impl Site {
         format!("{}/runner", self.slot(start))
     }
 
-    fn record(&self, attempt: u32, claim: String) -> Record {
-        Record { claim, mode: self.mode, attempt, state: State::Running, by: self.id.clone() }
+    fn record(&self, attempt: u32, claim: String) -> SlotRecord {
+        SlotRecord {
+            claim,
+            mode: self.mode,
+            attempt,
+            state: RunState::Running,
+            by: self.id.clone(),
+        }
     }
 
     /// Claims a slot; `None` if it is claimed. One request, and one more if it `is_again`: after an
@@ -106,19 +114,24 @@ impl Site {
         start: i64,
         guid: &str,
         is_again: bool,
-    ) -> Result<Option<Claim>> {
+    ) -> Result<Option<SlotClaim>> {
         match self.mode {
-            Mode::AtMostOnce => self.claim_once(start, guid, is_again).await,
-            Mode::AtLeastOnce => self.claim_owned(start, None).await,
+            ClaimMode::AtMostOnce => self.claim_once(start, guid, is_again).await,
+            ClaimMode::AtLeastOnce => self.claim_owned(start, None).await,
         }
     }
 
     /// Claims a slot whose runner is gone; `None` if another member was faster.
-    pub(super) async fn take_over(&self, start: i64, seen: Abandoned) -> Result<Option<Claim>> {
+    pub(super) async fn take_over(&self, start: i64, seen: Abandoned) -> Result<Option<SlotClaim>> {
         self.claim_owned(start, Some(seen)).await
     }
 
-    async fn claim_once(&self, start: i64, guid: &str, is_again: bool) -> Result<Option<Claim>> {
+    async fn claim_once(
+        &self,
+        start: i64,
+        guid: &str,
+        is_again: bool,
+    ) -> Result<Option<SlotClaim>> {
         let (path, record) = (self.slot(start), self.record(1, guid.to_owned()));
         let create = self.zk.create(&path).creating_parents_as_containers().data(record.encode());
         // It is not deleted if this is dropped: older slots may already be deleted because this one
@@ -127,14 +140,14 @@ impl Site {
         match created {
             Ok(_) => {
                 let (zk, since) = (self.zk.clone(), Since::new(Duration::ZERO));
-                Ok(Some(Claim { start, zk, path, record, runner: None, since }))
+                Ok(Some(SlotClaim { start, zk, path, record, runner: None, since }))
             }
             Err(error) if error.kind() == ErrorKind::NodeExists => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn claim_owned(&self, start: i64, seen: Option<Abandoned>) -> Result<Option<Claim>> {
+    async fn claim_owned(&self, start: i64, seen: Option<Abandoned>) -> Result<Option<SlotClaim>> {
         let site = self.clone();
         // A separate task, which continues when this future is dropped: no other client would
         // delete the runner, which blocks the slot for all members as long as our session lives.
@@ -142,7 +155,11 @@ impl Site {
         claimed.unwrap_or_else(|why| Err(why.of_operation("claim", self.slot(start))))
     }
 
-    async fn claim_with_runner(self, start: i64, seen: Option<Abandoned>) -> Result<Option<Claim>> {
+    async fn claim_with_runner(
+        self,
+        start: i64,
+        seen: Option<Abandoned>,
+    ) -> Result<Option<SlotClaim>> {
         let attempt = seen.map_or(1, |seen| seen.attempt.saturating_add(1));
         let record = self.record(attempt, self.zk.new_guid());
         let (path, runner) = (self.slot(start), self.runner(start));
@@ -183,7 +200,7 @@ impl Site {
         let claim = |runner: Runner| {
             let before = seen.map(|seen| between(seen.claimed_at, runner.node.stat().ctime));
             let (since, runner) = (Since::new(before.unwrap_or_default()), Some(Box::new(runner)));
-            Claim { start, zk: self.zk.clone(), path, record, runner, since }
+            SlotClaim { start, zk: self.zk.clone(), path, record, runner, since }
         };
         Ok(runner.map(claim))
     }
@@ -195,7 +212,7 @@ impl Site {
             let given_back = match self.zk.get_data(path).with_stat().linearizable().await {
                 // No member takes the slot over as long as there is a runner.
                 Ok((data, stat))
-                    if Record::parse(&data).is_some_and(|record| record.claim == claim) =>
+                    if SlotRecord::parse(&data).is_some_and(|record| record.claim == claim) =>
                 {
                     let ours = self.zk.transaction().check(path, Some(stat.version));
                     ours.delete(runner).commit().await.map(drop)
@@ -237,8 +254,8 @@ impl Site {
         }
     }
 
-    /// Returns `true` if a slot may have been done and deleted before this claim to it, whose member
-    /// ended before it noticed. `starts` are those of the recorded slots.
+    /// Returns `true` if a slot may have been done and deleted before this claim to it, whose
+    /// member ended before it noticed. `starts` are those of the recorded slots.
     pub(super) async fn was_forgotten(
         &self,
         (start, seen): (i64, Abandoned),
@@ -266,7 +283,7 @@ impl Site {
         start: i64,
         again: &Again,
         unsure: Option<&str>,
-    ) -> Result<Option<Open>> {
+    ) -> Result<Option<OpenSlot>> {
         loop {
             // No herd of requests: one event, and one read.
             self.zk.wait_gone(self.runner(start)).await?;
@@ -283,9 +300,9 @@ impl Site {
             let version = stat.version;
             return Ok(Some(if after.is_some() {
                 let (claimed_at, created) = (stat.ctime, stat.czxid);
-                Open::Again(Abandoned { version, attempt: record.attempt, claimed_at, created })
+                OpenSlot::Again(Abandoned { version, attempt: record.attempt, claimed_at, created })
             } else {
-                Open::Exhausted(Exhausted { record, version })
+                OpenSlot::Exhausted(Exhausted { record, version })
             }));
         }
     }
@@ -295,7 +312,7 @@ impl Site {
     pub(super) async fn give_up(&self, start: i64, exhausted: Exhausted) -> Result<bool> {
         let Exhausted { record, version } = exhausted;
         let (path, runner, why) = (self.slot(start), self.runner(start), again::why(&record));
-        let given_up = Record { state: State::GaveUp(why.clone()), ..record }.encode();
+        let given_up = SlotRecord { state: RunState::GaveUp(why.clone()), ..record }.encode();
         let write = self.zk.transaction().set_data_if(&path, given_up, version);
         // This proves that there is no runner.
         let proof = write.create(&runner, "").delete(&runner);
@@ -319,7 +336,7 @@ impl Site {
 
     /// Reads a slot, if it is to run again when it has no runner. For `unsure` see
     /// [`until_abandoned`](Self::until_abandoned).
-    async fn open(&self, start: i64, unsure: Option<&str>) -> Result<Option<(Record, Stat)>> {
+    async fn open(&self, start: i64, unsure: Option<&str>) -> Result<Option<(SlotRecord, Stat)>> {
         let (data, stat) = loop {
             match self.zk.get_data(self.slot(start)).with_stat().await {
                 Ok(read) => break read,
@@ -327,8 +344,8 @@ impl Site {
                 Err(error) => self.zk.wait_for_recovery(error).await?,
             }
         };
-        let Some(record) = Record::parse(&data) else { return Ok(None) };
-        if let State::GaveUp(why) = &record.state
+        let Some(record) = SlotRecord::parse(&data) else { return Ok(None) };
+        if let RunState::GaveUp(why) = &record.state
             && unsure.is_some_and(|claim| claim == record.claim)
         {
             self.report_given_up(start, why.clone());
@@ -346,7 +363,7 @@ impl Site {
     }
 
     /// Reads slots; without missing ones and those that no member has written.
-    pub(super) async fn read(&self, starts: &[i64]) -> Result<Vec<Entry>> {
+    pub(super) async fn read(&self, starts: &[i64]) -> Result<Vec<ReadSlot>> {
         if starts.is_empty() {
             return Ok(Vec::new());
         }
@@ -357,7 +374,7 @@ impl Site {
         for (start, read) in starts.iter().copied().zip(reads.await?) {
             match read {
                 Ok(read) => entries.extend(read.into_data().and_then(|(data, stat)| {
-                    Record::parse(&data).map(|record| Entry { start, record, stat })
+                    SlotRecord::parse(&data).map(|record| ReadSlot { start, record, stat })
                 })),
                 Err(error) if error.kind() == ErrorKind::NoNode => {}
                 Err(error) => return Err(error),
@@ -378,12 +395,12 @@ impl Site {
 
     async fn try_clean(&self, starts: Vec<i64>, keep: u32) -> Result<()> {
         let read = self.read(&older(starts, keep)).await?;
-        let old = |entry: &Entry| {
+        let old = |entry: &ReadSlot| {
             let (start, created) = (entry.start, entry.stat.czxid);
             Old { start, is_open: entry.record.is_open(), created }
         };
         let outdated = outdated(&read.iter().map(old).collect::<Vec<_>>(), keep);
-        let outdated: Vec<&Entry> =
+        let outdated: Vec<&ReadSlot> =
             read.iter().filter(|entry| outdated.contains(&entry.start)).collect();
         let deletes = outdated.iter().map(|entry| {
             let (path, version) = (self.slot(entry.start), entry.stat.version);

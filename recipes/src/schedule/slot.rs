@@ -4,7 +4,7 @@ use zk_curator::op::Transaction;
 use zk_curator::{FencingToken, Ownership};
 
 use super::plan;
-use super::record::{Mode, Record, State};
+use super::record::{ClaimMode, RunState, SlotRecord};
 
 /// A slot that is ours to run.
 #[derive(Debug, Clone)]
@@ -114,13 +114,15 @@ pub enum SlotState {
 }
 
 impl SlotState {
-    pub(super) fn of(record: Record, has_runner: bool) -> Self {
+    pub(super) fn of(record: SlotRecord, has_runner: bool) -> Self {
         match record.state {
-            State::Running if record.mode == Mode::AtLeastOnce && !has_runner => Self::Abandoned,
-            State::Running => Self::Running,
-            State::Done => Self::Done,
-            State::Failed(why) => Self::Failed { why },
-            State::GaveUp(why) => Self::GaveUp { why },
+            RunState::Running if record.mode == ClaimMode::AtLeastOnce && !has_runner => {
+                Self::Abandoned
+            }
+            RunState::Running => Self::Running,
+            RunState::Done => Self::Done,
+            RunState::Failed(why) => Self::Failed { why },
+            RunState::GaveUp(why) => Self::GaveUp { why },
         }
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_curator::internal::sleep;
 
 use super::clock::ComparedClock;
-use super::plan::{self, Missed, Plan};
+use super::plan::{self, OnMissed, SlotPlan};
 
 /// The longest sleep between two reads of the clock, which may be changed in between.
 const CLOCK_CHECKED: Duration = Duration::from_secs(10);
@@ -13,8 +13,8 @@ const LEAD: Duration = Duration::from_secs(10);
 /// Says when a member deals with which slot.
 pub(super) struct Timing {
     clock: ComparedClock,
-    plan: Plan,
-    missed: Missed,
+    plan: SlotPlan,
+    missed: OnMissed,
     keep: u32,
     /// The first slot that was not dealt with.
     next: i64,
@@ -29,8 +29,8 @@ impl Timing {
     /// `by_chance` is from 0 to 1, so that members do not compare their clocks at the same moment.
     pub(super) fn new(
         clock: ComparedClock,
-        plan: Plan,
-        missed: Missed,
+        plan: SlotPlan,
+        missed: OnMissed,
         keep: u32,
         by_chance: f64,
     ) -> Self {

@@ -35,19 +35,19 @@ impl FromData for Bits {
 pub struct SharedCount(SharedValue<Bits>);
 
 impl SharedCount {
-    /// Creates the node with a number if there is none, and follows it: as [`SharedValue::start`].
+    /// Creates the node with a number if there is none, and follows it: as [`SharedValue::open`].
     ///
     /// # Errors
-    /// As [`SharedValue::start`].
+    /// As [`SharedValue::open`].
     ///
     /// # Cancel safety
     /// Once polled, the node may be created.
-    pub async fn start(
+    pub async fn open(
         zk: &CuratorFramework,
         path: impl Into<String>,
         seed: i32,
     ) -> Result<Self, Error> {
-        SharedValue::start(zk, path, &Bits(seed)).await.map(Self)
+        SharedValue::open(zk, path, &Bits(seed)).await.map(Self)
     }
 
     /// The path of the node.

@@ -47,7 +47,7 @@
 //! # zk.start().await?;
 //! use zk_curator_recipes::shared::SharedCount;
 //!
-//! let limit = SharedCount::start(&zk, "/limits/jobs", 8).await?;
+//! let limit = SharedCount::open(&zk, "/limits/jobs", 8).await?;
 //! let seen = limit.get()?.expect("it was created");
 //! assert_eq!(seen.value, 8);
 //! assert!(limit.try_set(&seen, 9).await?);

@@ -79,7 +79,7 @@ impl<T: ToData + FromData> SharedValue<T> {
     ///
     /// # Cancel safety
     /// Once polled, the node may be created.
-    pub async fn start(
+    pub async fn open(
         zk: &CuratorFramework,
         path: impl Into<String>,
         seed: &T,
@@ -94,7 +94,7 @@ impl<T: ToData + FromData> SharedValue<T> {
         if let Err(why) = cache.loaded().await {
             return Err(Error::Unfollowed { path, why });
         }
-        let receipt = Receipt::at(&zk, path);
+        let receipt = Receipt::new(&zk, path);
         Ok(Self { zk, cache, receipt, value: PhantomData })
     }
 

@@ -10,9 +10,9 @@ use zk_curator::internal::Locked;
 use zk_curator::value::{FromData, ToData};
 
 use super::error::Error;
-use super::read_set::{Answer, Query, ReadSet};
-use super::site::{Age, Site};
-use super::space::{Scope, split};
+use super::read_set::{Query, ReadAnswer, ReadSet};
+use super::site::{Age, StmSite};
+use super::space::{SpaceScope, split};
 use super::write_set::WriteSet;
 
 /// The transaction, as its body sees it. Cheap to clone.
@@ -31,16 +31,16 @@ use super::write_set::WriteSet;
 /// read the node and, in a space, its root.
 #[derive(Clone)]
 pub struct Tx {
-    site: Arc<Site>,
-    state: Arc<Locked<State>>,
+    site: Arc<StmSite>,
+    state: Arc<Locked<AttemptState>>,
 }
 
 /// The reads and writes of an attempt.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct AttemptState {
     pub(super) reads: ReadSet,
     pub(super) writes: WriteSet,
-    pub(super) stage: Stage,
+    pub(super) stage: AttemptStage,
     /// The number of times that the reads were replaced. A response to an earlier request may show
     /// an older state than they do.
     generation: u64,
@@ -52,20 +52,20 @@ pub(super) struct State {
 
 /// The stage of an attempt.
 #[derive(Debug, Default)]
-pub(super) enum Stage {
+pub(super) enum AttemptStage {
     /// The body reads and writes.
     #[default]
     Body,
     /// The body has returned: only the commit reads.
     Returned,
     /// A node that the body had read has changed: nothing is read any more.
-    Changed(Changed),
+    Changed(ChangedReads),
     Over,
 }
 
 /// The result of a read that is added to the others.
 #[derive(Debug, PartialEq, Eq)]
-enum Added {
+enum Fit {
     Fits,
     /// It may show a later state.
     Differs,
@@ -73,36 +73,36 @@ enum Added {
     Outdated,
 }
 
-impl State {
+impl AttemptState {
     /// Adds the response to a request that was sent in a generation.
-    fn add(&mut self, later: ReadSet, generation: u64) -> Added {
+    fn add(&mut self, later: ReadSet, generation: u64) -> Fit {
         if self.reads.is_empty() {
             self.generation += 1;
             self.reads = later;
-            return Added::Fits;
+            return Fit::Fits;
         }
         if !self.is_in_order(&later, generation) {
-            return Added::Outdated;
+            return Fit::Outdated;
         }
         let fits = self.reads.extend(later.answers(), self.is_protected);
-        if fits { Added::Fits } else { Added::Differs }
+        if fits { Fit::Fits } else { Fit::Differs }
     }
 
     /// Replaces all reads by those of one request that was sent in a generation. It ends the
     /// attempt if the body depends on a read that has changed.
-    fn replace(&mut self, later: ReadSet, generation: u64) -> Added {
+    fn replace(&mut self, later: ReadSet, generation: u64) -> Fit {
         let lacks_some = self.reads.queries().any(|query| later.get(query).is_none());
         if lacks_some || !self.is_in_order(&later, generation) {
-            return Added::Outdated;
+            return Fit::Outdated;
         }
         match self.reads.replace(later) {
             Ok(()) => {
                 self.generation += 1;
-                Added::Fits
+                Fit::Fits
             }
             Err((path, reads)) => {
-                self.stage = Stage::Changed(Changed { path, reads });
-                Added::Differs
+                self.stage = AttemptStage::Changed(ChangedReads { path, reads });
+                Fit::Differs
             }
         }
     }
@@ -117,7 +117,7 @@ impl State {
 
 /// A node that the body had read has changed.
 #[derive(Debug)]
-pub(super) struct Changed {
+pub(super) struct ChangedReads {
     pub(super) path: String,
     /// The present state of everything that the attempt has read.
     pub(super) reads: ReadSet,
@@ -125,9 +125,9 @@ pub(super) struct Changed {
 
 impl Tx {
     /// Begins an attempt with these reads. Without any, the first read of the body shows this age.
-    pub(super) fn begin(site: &Arc<Site>, reads: ReadSet, age: Age) -> Self {
-        let is_protected = matches!(site.scope, Scope::Spaces(_));
-        let state = State { reads, is_protected, age, ..State::default() };
+    pub(super) fn begin(site: &Arc<StmSite>, reads: ReadSet, age: Age) -> Self {
+        let is_protected = matches!(site.scope, SpaceScope::Spaces(_));
+        let state = AttemptState { reads, is_protected, age, ..AttemptState::default() };
         Self { site: Arc::clone(site), state: Arc::new(Locked::new(state)) }
     }
 
@@ -211,7 +211,7 @@ impl Tx {
     /// Nothing is changed.
     pub async fn children(&self, path: impl Into<String>) -> Result<Option<Vec<String>>, Error> {
         let path = path.into();
-        if matches!(self.site.scope, Scope::Loose) {
+        if matches!(self.site.scope, SpaceScope::Loose) {
             return Err(Error::Unprotected { path });
         }
         let query = Query::Children(path.clone());
@@ -223,7 +223,7 @@ impl Tx {
         let mut names = None;
         if !is_emptied {
             self.note_use(&mut state, query.clone())?;
-            if let Some(Answer::Children(children)) = state.reads.get(&query) {
+            if let Some(ReadAnswer::Children(children)) = state.reads.get(&query) {
                 let mut children = children.clone();
                 self.site.scope.hide(&path, &mut children);
                 names = Some(children.into_iter().collect::<BTreeSet<_>>());
@@ -299,8 +299,8 @@ impl Tx {
     /// Asserts that a node does not exist: the transaction fails with [`Error::Exists`] if it does.
     ///
     /// Without a space, the transaction creates the node and deletes it again, which fires watches,
-    /// unless it is [confirmed](super::Transaction::confirmed) and writes nothing. So its parent has
-    /// to exist: otherwise the transaction fails with `NoNode`.
+    /// unless it is [linearizable](super::Transaction::linearizable) and writes nothing. So its
+    /// parent has to exist: otherwise the transaction fails with `NoNode`.
     ///
     /// # Errors
     /// [`Error::OutsideSpaces`].
@@ -325,14 +325,16 @@ impl Tx {
     }
 
     /// Returns what the body sees of a node that was read or written.
-    fn seen(&self, state: &mut State, path: &str) -> Result<Option<Bytes>, Error> {
+    fn seen(&self, state: &mut AttemptState, path: &str) -> Result<Option<Bytes>, Error> {
         if let Some(written) = state.writes.data(path) {
             return Ok(written.cloned());
         }
         self.note_use(state, Query::Data(path.to_owned()))?;
         match state.reads.data(path) {
-            Some(Answer::Data { data, .. }) => Ok(Some(data.clone())),
-            Some(Answer::Absent) if state.is_protected || state.writes.is_asserted_absent(path) => {
+            Some(ReadAnswer::Data { data, .. }) => Ok(Some(data.clone())),
+            Some(ReadAnswer::Absent)
+                if state.is_protected || state.writes.is_asserted_absent(path) =>
+            {
                 Ok(None)
             }
             Some(_) => Err(Error::Unprotected { path: path.to_owned() }),
@@ -341,7 +343,7 @@ impl Tx {
     }
 
     /// Records that the body depends on a read, and on the root of its space.
-    fn note_use(&self, state: &mut State, query: Query) -> Result<(), Error> {
+    fn note_use(&self, state: &mut AttemptState, query: Query) -> Result<(), Error> {
         if let Some(root) = self.site.scope.root_of(query.path())? {
             state.reads.note_use(Query::Data(root.to_owned()));
         }
@@ -368,9 +370,9 @@ impl Tx {
             let (everything, generation) = {
                 let mut state = self.current()?;
                 match state.add(later, generation) {
-                    Added::Fits => return Ok(()),
-                    Added::Outdated => continue,
-                    Added::Differs => {}
+                    Fit::Fits => return Ok(()),
+                    Fit::Outdated => continue,
+                    Fit::Differs => {}
                 }
                 let read = state.reads.queries().cloned();
                 (read.chain(missing).collect::<BTreeSet<_>>(), state.generation)
@@ -378,9 +380,9 @@ impl Tx {
             // Something may have changed since the first read: all reads again, in one request.
             let later = self.site.read(everything).await?;
             match self.current()?.replace(later, generation) {
-                Added::Fits => return Ok(()),
-                Added::Outdated => {}
-                Added::Differs => return Err(Error::Interrupted),
+                Fit::Fits => return Ok(()),
+                Fit::Outdated => {}
+                Fit::Differs => return Err(Error::Interrupted),
             }
         }
     }
@@ -389,7 +391,7 @@ impl Tx {
     pub(super) async fn load_writes(&self) -> Result<(), Error> {
         let queries: Vec<Query> = {
             let mut state = self.current()?;
-            state.stage = Stage::Returned;
+            state.stage = AttemptStage::Returned;
             let written = state.writes.paths().map(|path| Query::Data(path.clone()));
             let mut queries: Vec<Query> = written.collect();
             for (prefix, _) in state.writes.sequential() {
@@ -425,22 +427,22 @@ impl Tx {
     }
 
     /// Ends the attempt.
-    pub(super) fn end(&self) -> State {
-        let over = State { stage: Stage::Over, ..State::default() };
+    pub(super) fn end(&self) -> AttemptState {
+        let over = AttemptState { stage: AttemptStage::Over, ..AttemptState::default() };
         std::mem::replace(&mut *self.state.lock(), over)
     }
 
     /// Returns the state for the body.
-    fn open(&self) -> Result<MutexGuard<'_, State>, Error> {
+    fn open(&self) -> Result<MutexGuard<'_, AttemptState>, Error> {
         let state = self.current()?;
-        if matches!(state.stage, Stage::Body) { Ok(state) } else { Err(Error::Interrupted) }
+        if matches!(state.stage, AttemptStage::Body) { Ok(state) } else { Err(Error::Interrupted) }
     }
 
-    fn current(&self) -> Result<MutexGuard<'_, State>, Error> {
+    fn current(&self) -> Result<MutexGuard<'_, AttemptState>, Error> {
         let state = self.state.lock();
         match state.stage {
-            Stage::Body | Stage::Returned => Ok(state),
-            Stage::Changed(_) | Stage::Over => Err(Error::Interrupted),
+            AttemptStage::Body | AttemptStage::Returned => Ok(state),
+            AttemptStage::Changed(_) | AttemptStage::Over => Err(Error::Interrupted),
         }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 /// The conflicts of a transaction, by the nodes that others have written. Pure.
 #[derive(Debug, Default)]
-pub(super) struct Contention {
+pub(super) struct ConflictPaths {
     paths: BTreeMap<String, u32>,
 }
 
-impl Contention {
+impl ConflictPaths {
     pub(super) fn note(&mut self, path: String) {
         *self.paths.entry(path).or_default() += 1;
     }
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn hottest_path_has_the_most_conflicts() {
-        let mut met = Contention::default();
+        let mut met = ConflictPaths::default();
         assert_eq!(met.hottest(), None);
         for path in ["/a", "/b", "/b", "/c"] {
             met.note(path.to_owned());

@@ -20,8 +20,8 @@
 //!    If the node, or the structure of its space, was written after the state that the attempt
 //!    shows, everything is read again, in one `multiRead`. If a node that the body has used has
 //!    changed, the attempt ends, and the body runs again with the new state.
-//!    Reads may be concurrent. A response that may be older than the state that the attempt shows is
-//!    discarded, and the read is repeated.
+//!    Reads may be concurrent. A response that may be older than the state that the attempt shows
+//!    is discarded, and the read is repeated.
 //! 3. The writes of the body stay in memory, and its later reads show them.
 //! 4. After the body, the nodes that it writes and has not read are read as in step 2. If they do
 //!    not fit into one response, the roots are read, and then the stat of each node.
@@ -30,10 +30,10 @@
 //!    were read. If it creates or deletes nodes, it also writes the root with the root's own data.
 //! 6. If a check fails, the attempt was in conflict. After a pause the transaction continues at
 //!    step 1.
-//! 7. A [confirmed](Transaction::confirmed) transaction sends its first read behind a check that a
-//!    quorum answers. Without writes, step 5 is not needed then, because the reads show one state
-//!    that was the newest one after the call. After a conflict in step 6, all transactions that
-//!    have written nothing read like that.
+//! 7. A [linearizable](Transaction::linearizable) transaction sends its first read behind a check
+//!    that a quorum answers. Without writes, step 5 is not needed then, because the reads show one
+//!    state that was the newest one after the call. After a conflict in step 6, all transactions
+//!    that have written nothing read like that.
 //! 8. If the attempt fails instead because of its reads, such as a create of a node that exists,
 //!    they are sent again, behind a check that a quorum answers. If they differ, the attempt was in
 //!    conflict. If they do not fit into one response, only stats are compared.
@@ -44,21 +44,21 @@
 //! |---|---|---|
 //! | prefetched, with writes | 2 | 2 |
 //! | prefetched, without writes | 1 | 1 |
-//! | confirmed, without writes | 1 more, the check of the quorum | 0 more |
+//! | linearizable, without writes | 1 more, the check of the quorum | 0 more |
 //! | each read that was not prefetched | 1 more, or 2 if the node was written since | the same, at the same time for concurrent reads |
 //! | fails because of its reads | 2 instead of the commit | 1 instead of the commit |
 //!
 //! # Guarantees
-//! * Serializable: transactions with writes, and [confirmed](Transaction::confirmed) ones, behave
-//!   as if they ran one after the other, each at a moment between its call and its return. In the
-//!   terms of etcd this is `SerializableSnapshot`; weaker levels are not offered. A transaction
-//!   without writes shows a state between two of them, which may be older, but not older than
-//!   what the same framework has read before.
+//! * Serializable: transactions with writes, and [linearizable](Transaction::linearizable) ones,
+//!   behave as if they ran one after the other, each at a moment between its call and its return.
+//!   In the terms of etcd this is `SerializableSnapshot`; weaker levels are not offered. A
+//!   transaction without writes shows a state between two of them, which may be older, but not
+//!   older than what the same framework has read before.
 //! * Opaque: within one attempt, the reads show one such state, also if the attempt is not
 //!   committed. So an invariant of all transactions holds in every body.
 //! * Transactions without writes do not starve: however often others write, a
-//!   [confirmed](Transaction::confirmed) one comes to its end as soon as it has read once all nodes
-//!   that its body reads.
+//!   [linearizable](Transaction::linearizable) one comes to its end as soon as it has read once all
+//!   nodes that its body reads.
 //! * No transaction fails because of a state that was over when it was called: an
 //!   [abort](Error::abort), [`Error::Exists`], [`Error::Unprotected`] and undecodable data are
 //!   confirmed by a quorum first.

@@ -7,19 +7,19 @@ use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use zk_curator::{CreateMode, Error as ZkError, Version};
 
 use super::error::Error;
-use super::read_set::{Answer, ReadSet};
-use super::space::{Scope, is_in};
-use super::write_set::{Write, WriteSet};
+use super::read_set::{ReadAnswer, ReadSet};
+use super::space::{SpaceScope, is_in};
+use super::write_set::{PendingWrite, WriteSet};
 
 /// An operation of the transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct CommitStep {
     pub(super) path: String,
-    pub(super) change: Change,
+    pub(super) change: PlannedChange,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum PlannedChange {
     Check(i32),
     Set(i32, Bytes),
     Delete(i32),
@@ -29,7 +29,7 @@ pub(super) enum Change {
     AssertAbsent,
 }
 
-impl Change {
+impl PlannedChange {
     const fn is_structural(&self) -> bool {
         matches!(self, Self::Delete(_) | Self::Create(_) | Self::CreateSequential(_))
     }
@@ -42,13 +42,17 @@ impl Change {
 
 /// The operations of a transaction, in their order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) steps: Vec<Step>,
+pub(super) struct CommitPlan {
+    pub(super) steps: Vec<CommitStep>,
 }
 
-impl Plan {
+impl CommitPlan {
     /// Plans the commit of an attempt that has read every node that it writes.
-    pub(super) fn new(reads: &ReadSet, writes: &WriteSet, scope: &Scope) -> Result<Self, Error> {
+    pub(super) fn new(
+        reads: &ReadSet,
+        writes: &WriteSet,
+        scope: &SpaceScope,
+    ) -> Result<Self, Error> {
         let mut steps = Steps::default();
         for (path, write) in writes.writes() {
             let is_asserted = writes.is_asserted_absent(path);
@@ -58,15 +62,15 @@ impl Plan {
             steps.assert_absent(path, reads, scope)?;
         }
         for (prefix, data) in writes.sequential() {
-            steps.sequential.push(step(prefix, Change::CreateSequential(data.clone())));
+            steps.sequential.push(step(prefix, PlannedChange::CreateSequential(data.clone())));
         }
         for query in reads.used() {
             let path = query.path();
-            if let Some(stat) = reads.get(query).and_then(Answer::stat)
+            if let Some(stat) = reads.get(query).and_then(ReadAnswer::stat)
                 && !writes.writes().contains_key(path)
                 && !scope.roots().iter().any(|root| root == path)
             {
-                steps.kept.push(step(path, Change::Check(stat.version)));
+                steps.kept.push(step(path, PlannedChange::Check(stat.version)));
             }
         }
         let mut planned = steps.roots(reads, writes, scope)?;
@@ -86,34 +90,34 @@ impl Plan {
     }
 
     /// Returns the operations.
-    pub(super) fn ops(&self) -> Vec<Planned> {
+    pub(super) fn ops(&self) -> Vec<WireOp> {
         let mut ops = Vec::with_capacity(self.steps.len());
-        for Step { path, change } in &self.steps {
+        for CommitStep { path, change } in &self.steps {
             let mut add = |op: TransactionOp, kind| {
-                ops.push(Planned { path: path.clone(), op, kind });
+                ops.push(WireOp { path: path.clone(), op, kind });
             };
             let exactly = |version: &i32| Version::Exactly(*version);
             match change {
-                Change::Check(version) => {
-                    add(CheckOp::new(path).version(exactly(version)).into(), Kind::Other);
+                PlannedChange::Check(version) => {
+                    add(CheckOp::new(path).version(exactly(version)).into(), StepKind::Other);
                 }
-                Change::Set(version, data) => {
+                PlannedChange::Set(version, data) => {
                     let set = SetDataOp::new(path, data.clone()).version(exactly(version));
-                    add(set.into(), Kind::Other);
+                    add(set.into(), StepKind::Other);
                 }
-                Change::Delete(version) => {
-                    add(DeleteOp::new(path).version(exactly(version)).into(), Kind::Other);
+                PlannedChange::Delete(version) => {
+                    add(DeleteOp::new(path).version(exactly(version)).into(), StepKind::Other);
                 }
-                Change::Create(data) => {
-                    add(CreateOp::new(path).data(data.clone()).into(), Kind::Create);
+                PlannedChange::Create(data) => {
+                    add(CreateOp::new(path).data(data.clone()).into(), StepKind::Create);
                 }
-                Change::CreateSequential(data) => {
+                PlannedChange::CreateSequential(data) => {
                     let create = CreateOp::new(path).mode(CreateMode::PersistentSequential);
-                    add(create.data(data.clone()).into(), Kind::Sequential);
+                    add(create.data(data.clone()).into(), StepKind::Sequential);
                 }
-                Change::AssertAbsent => {
-                    add(CreateOp::new(path).data(Bytes::new()).into(), Kind::Create);
-                    add(DeleteOp::new(path).version(exactly(&0)).into(), Kind::Other);
+                PlannedChange::AssertAbsent => {
+                    add(CreateOp::new(path).data(Bytes::new()).into(), StepKind::Create);
+                    add(DeleteOp::new(path).version(exactly(&0)).into(), StepKind::Other);
                 }
             }
         }
@@ -123,14 +127,14 @@ impl Plan {
 
 /// An operation of the transaction, and the node that it may be in conflict about.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct WireOp {
     pub(super) path: String,
     pub(super) op: TransactionOp,
-    pub(super) kind: Kind,
+    pub(super) kind: StepKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StepKind {
     Create,
     Sequential,
     Other,
@@ -140,27 +144,27 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 struct Steps {
     /// Writes of nodes, and checks of nodes that are not written.
-    kept: Vec<Step>,
-    deletes: Vec<Step>,
-    creates: Vec<Step>,
-    asserts: Vec<Step>,
-    sequential: Vec<Step>,
+    kept: Vec<CommitStep>,
+    deletes: Vec<CommitStep>,
+    creates: Vec<CommitStep>,
+    asserts: Vec<CommitStep>,
+    sequential: Vec<CommitStep>,
 }
 
 impl Steps {
     fn write(
         &mut self,
         path: &str,
-        write: &Write,
+        write: &PendingWrite,
         reads: &ReadSet,
-        scope: &Scope,
+        scope: &SpaceScope,
         is_asserted_absent: bool,
     ) -> Result<(), Error> {
-        let version = reads.data(path).and_then(Answer::stat).map(|stat| stat.version);
+        let version = reads.data(path).and_then(ReadAnswer::stat).map(|stat| stat.version);
         if scope.roots().iter().any(|root| root == path) {
             return match write {
                 // The version of the root is checked in any case.
-                Write::Put(_) => Ok(()),
+                PendingWrite::Put(_) => Ok(()),
                 _ => {
                     let why = "the root of a space can be neither created nor deleted";
                     Err(ZkError::invalid_argument("transaction", path, why).into())
@@ -168,44 +172,59 @@ impl Steps {
             };
         }
         match (write, version) {
-            (Write::Create(_), Some(_)) => return Err(Error::Exists { path: path.to_owned() }),
-            (Write::Put(data), Some(version)) => {
-                self.kept.push(step(path, Change::Set(version, data.clone())));
+            (PendingWrite::Create(_), Some(_)) => {
+                return Err(Error::Exists { path: path.to_owned() });
             }
-            (Write::Delete, None) => {
+            (PendingWrite::Put(data), Some(version)) => {
+                self.kept.push(step(path, PlannedChange::Set(version, data.clone())));
+            }
+            (PendingWrite::Delete, None) => {
                 // Nothing is deleted. In a space, the root proves that, and otherwise an assertion.
-                if matches!(scope, Scope::Loose) && !is_asserted_absent {
+                if matches!(scope, SpaceScope::Loose) && !is_asserted_absent {
                     return Err(Error::Unprotected { path: path.to_owned() });
                 }
             }
-            (Write::Delete, Some(version)) => {
-                self.deletes.push(step(path, Change::Delete(version)));
+            (PendingWrite::Delete, Some(version)) => {
+                self.deletes.push(step(path, PlannedChange::Delete(version)));
             }
-            (Write::Replace(data), Some(version)) => {
-                self.deletes.push(step(path, Change::Delete(version)));
-                self.creates.push(step(path, Change::Create(data.clone())));
+            (PendingWrite::Replace(data), Some(version)) => {
+                self.deletes.push(step(path, PlannedChange::Delete(version)));
+                self.creates.push(step(path, PlannedChange::Create(data.clone())));
             }
-            (Write::Put(data) | Write::Create(data) | Write::Replace(data), None) => {
-                self.creates.push(step(path, Change::Create(data.clone())));
+            (
+                PendingWrite::Put(data) | PendingWrite::Create(data) | PendingWrite::Replace(data),
+                None,
+            ) => {
+                self.creates.push(step(path, PlannedChange::Create(data.clone())));
             }
         }
         Ok(())
     }
 
-    fn assert_absent(&mut self, path: &str, reads: &ReadSet, scope: &Scope) -> Result<(), Error> {
-        if reads.data(path).and_then(Answer::stat).is_some() {
+    fn assert_absent(
+        &mut self,
+        path: &str,
+        reads: &ReadSet,
+        scope: &SpaceScope,
+    ) -> Result<(), Error> {
+        if reads.data(path).and_then(ReadAnswer::stat).is_some() {
             return Err(Error::Exists { path: path.to_owned() });
         }
         let is_created = self.creates.iter().any(|step| step.path == path);
-        if matches!(scope, Scope::Loose) && !is_created {
-            self.asserts.push(step(path, Change::AssertAbsent));
+        if matches!(scope, SpaceScope::Loose) && !is_created {
+            self.asserts.push(step(path, PlannedChange::AssertAbsent));
         }
         Ok(())
     }
 
     /// Returns the operations on the roots of the spaces that the attempt has used. They come
     /// first, so a conflict of structures is reported as such.
-    fn roots(&self, reads: &ReadSet, writes: &WriteSet, scope: &Scope) -> Result<Vec<Step>, Error> {
+    fn roots(
+        &self,
+        reads: &ReadSet,
+        writes: &WriteSet,
+        scope: &SpaceScope,
+    ) -> Result<Vec<CommitStep>, Error> {
         let mut is_structural: BTreeMap<&str, bool> = BTreeMap::new();
         let all = [&self.kept, &self.deletes, &self.creates, &self.sequential];
         let changed = all.into_iter().flatten();
@@ -218,14 +237,14 @@ impl Steps {
             }
         }
         let step_of = |(root, structural): (&str, bool)| {
-            let Some(Answer::Data { data, stat }) = reads.data(root) else {
+            let Some(ReadAnswer::Data { data, stat }) = reads.data(root) else {
                 // Every read of a space includes its root.
                 return Err(Error::Interrupted);
             };
             let change = match writes.writes().get(root) {
-                Some(Write::Put(data)) => Change::Set(stat.version, data.clone()),
-                _ if structural => Change::Set(stat.version, data.clone()),
-                _ => Change::Check(stat.version),
+                Some(PendingWrite::Put(data)) => PlannedChange::Set(stat.version, data.clone()),
+                _ if structural => PlannedChange::Set(stat.version, data.clone()),
+                _ => PlannedChange::Check(stat.version),
             };
             Ok(step(root, change))
         };
@@ -233,27 +252,27 @@ impl Steps {
     }
 }
 
-fn step(path: &str, change: Change) -> Step {
-    Step { path: path.to_owned(), change }
+fn step(path: &str, change: PlannedChange) -> CommitStep {
+    CommitStep { path: path.to_owned(), change }
 }
 
 #[cfg(test)]
 mod tests {
     use zk_curator::Stat;
 
-    use super::super::read_set::{Answers, Query};
+    use super::super::read_set::{Query, ReadAnswers};
     use super::*;
 
     fn reads(nodes: &[(&str, Option<i32>)]) -> ReadSet {
         let answer = |version: &Option<i32>| match version {
             Some(version) => {
                 let stat = Stat { version: *version, ..Stat::default() };
-                Answer::Data { data: Bytes::from_static(b"old"), stat }
+                ReadAnswer::Data { data: Bytes::from_static(b"old"), stat }
             }
-            None => Answer::Absent,
+            None => ReadAnswer::Absent,
         };
         let of = |path: &str| Query::Data(path.to_owned());
-        let answers: Answers =
+        let answers: ReadAnswers =
             nodes.iter().map(|(path, version)| (of(path), answer(version))).collect();
         let mut reads = ReadSet::of(answers, 0);
         nodes.iter().for_each(|(path, _)| reads.note_use(of(path)));
@@ -263,25 +282,25 @@ mod tests {
     fn plan(
         nodes: &[(&str, Option<i32>)],
         write: impl FnOnce(&mut WriteSet),
-        scope: &Scope,
+        scope: &SpaceScope,
     ) -> Result<Vec<String>, Error> {
         let mut writes = WriteSet::default();
         write(&mut writes);
-        let plan = Plan::new(&reads(nodes), &writes, scope)?;
+        let plan = CommitPlan::new(&reads(nodes), &writes, scope)?;
         let text = |data: &Bytes| String::from_utf8_lossy(data).into_owned();
-        let steps = plan.steps.iter().map(|Step { path, change }| match change {
-            Change::Check(version) => format!("check {path} {version}"),
-            Change::Set(version, data) => format!("set {path} {version} {}", text(data)),
-            Change::Delete(version) => format!("delete {path} {version}"),
-            Change::Create(data) => format!("create {path} {}", text(data)),
-            Change::CreateSequential(data) => format!("create {path}# {}", text(data)),
-            Change::AssertAbsent => format!("absent {path}"),
+        let steps = plan.steps.iter().map(|CommitStep { path, change }| match change {
+            PlannedChange::Check(version) => format!("check {path} {version}"),
+            PlannedChange::Set(version, data) => format!("set {path} {version} {}", text(data)),
+            PlannedChange::Delete(version) => format!("delete {path} {version}"),
+            PlannedChange::Create(data) => format!("create {path} {}", text(data)),
+            PlannedChange::CreateSequential(data) => format!("create {path}# {}", text(data)),
+            PlannedChange::AssertAbsent => format!("absent {path}"),
         });
         Ok(steps.collect())
     }
 
-    fn space() -> Scope {
-        Scope::Spaces(vec!["/s".to_owned()])
+    fn space() -> SpaceScope {
+        SpaceScope::Spaces(vec!["/s".to_owned()])
     }
 
     #[test]
@@ -324,12 +343,12 @@ mod tests {
     #[test]
     fn reads_alone_are_no_writes() {
         let (reads, scope) = (reads(&[("/s", Some(7)), ("/s/a", Some(1))]), space());
-        let plan = Plan::new(&reads, &WriteSet::default(), &scope).unwrap();
+        let plan = CommitPlan::new(&reads, &WriteSet::default(), &scope).unwrap();
         assert!(plan.only_reads());
         assert_eq!(plan.steps.len(), 2);
         let mut writes = WriteSet::default();
         writes.delete("/s/none");
-        assert!(Plan::new(&reads, &writes, &scope).unwrap().only_reads());
+        assert!(CommitPlan::new(&reads, &writes, &scope).unwrap().only_reads());
     }
 
     #[test]
@@ -355,9 +374,9 @@ mod tests {
             writes.assert_absent("/c");
             writes.put("/c", "c".into());
         };
-        let steps = plan(&nodes, write, &Scope::Loose).unwrap();
+        let steps = plan(&nodes, write, &SpaceScope::Loose).unwrap();
         assert_eq!(steps, ["check /a 1", "create /c c", "absent /b"]);
-        let deleted = plan(&nodes, |writes| writes.delete("/b"), &Scope::Loose);
+        let deleted = plan(&nodes, |writes| writes.delete("/b"), &SpaceScope::Loose);
         assert!(matches!(deleted, Err(Error::Unprotected { .. })));
     }
 
@@ -372,8 +391,8 @@ mod tests {
             writes.delete("/b");
         };
         for write in [asserted, created] {
-            assert_eq!(plan(&[("/b", None)], write, &Scope::Loose).unwrap(), ["absent /b"]);
-            let exists = plan(&[("/b", Some(1))], write, &Scope::Loose);
+            assert_eq!(plan(&[("/b", None)], write, &SpaceScope::Loose).unwrap(), ["absent /b"]);
+            let exists = plan(&[("/b", Some(1))], write, &SpaceScope::Loose);
             assert!(matches!(exists, Err(Error::Exists { .. })), "{exists:?}");
         }
     }

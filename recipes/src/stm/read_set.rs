@@ -22,7 +22,7 @@ impl Query {
 
 /// The response to a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ReadAnswer {
     /// The node does not exist.
     Absent,
     Data {
@@ -35,7 +35,7 @@ pub(super) enum Answer {
     Children(Vec<String>),
 }
 
-impl Answer {
+impl ReadAnswer {
     /// Returns `true` if both show the same node at the same version, or the same children.
     fn is_still(&self, later: &Self) -> bool {
         match (self.stat(), later.stat()) {
@@ -56,25 +56,26 @@ impl Answer {
 }
 
 /// The responses of one request, which show one state.
-pub(super) type Answers = BTreeMap<Query, Answer>;
+pub(super) type ReadAnswers = BTreeMap<Query, ReadAnswer>;
 
-/// The reads of an attempt. All responses were true after the transaction `zxid`, except that a node
-/// is missing without a space: that was true at the moment of the response, which is not earlier.
+/// The reads of an attempt. All responses were true after the transaction `zxid`, except that a
+/// node is missing without a space: that was true at the moment of the response, which is not
+/// earlier.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadSet {
-    answers: Answers,
+    answers: ReadAnswers,
     /// The reads that the body depends on.
     used: BTreeSet<Query>,
     zxid: i64,
-    /// `true` if the responses show a state that was committed after the call of the transaction, or
-    /// the newest one before it.
+    /// `true` if the responses show a state that was committed after the call of the transaction,
+    /// or the newest one before it.
     is_newest: bool,
 }
 
 impl ReadSet {
     /// Returns the reads of one request. The server had applied the transaction `floor` before it.
-    pub(super) fn of(answers: Answers, floor: i64) -> Self {
-        let written = answers.values().filter_map(Answer::stat).map(|stat| stat.mzxid);
+    pub(super) fn of(answers: ReadAnswers, floor: i64) -> Self {
+        let written = answers.values().filter_map(ReadAnswer::stat).map(|stat| stat.mzxid);
         let zxid = written.max().unwrap_or(0).max(floor);
         Self { answers, used: BTreeSet::new(), zxid, is_newest: false }
     }
@@ -84,8 +85,8 @@ impl ReadSet {
         Self { is_newest: true, ..self }
     }
 
-    /// Returns `true` if the state of the reads was the newest one at a moment during the call of the
-    /// transaction.
+    /// Returns `true` if the state of the reads was the newest one at a moment during the call of
+    /// the transaction.
     pub(super) const fn is_newest(&self) -> bool {
         self.is_newest
     }
@@ -99,7 +100,7 @@ impl ReadSet {
         self.answers.is_empty()
     }
 
-    pub(super) fn get(&self, query: &Query) -> Option<&Answer> {
+    pub(super) fn get(&self, query: &Query) -> Option<&ReadAnswer> {
         self.answers.get(query)
     }
 
@@ -112,11 +113,11 @@ impl ReadSet {
     }
 
     /// Returns the state of a node, if it was read.
-    pub(super) fn data(&self, path: &str) -> Option<&Answer> {
+    pub(super) fn data(&self, path: &str) -> Option<&ReadAnswer> {
         self.answers.get(&Query::Data(path.to_owned()))
     }
 
-    pub(super) const fn answers(&self) -> &Answers {
+    pub(super) const fn answers(&self) -> &ReadAnswers {
         &self.answers
     }
 
@@ -140,8 +141,8 @@ impl ReadSet {
     /// list of children say nothing about their past by themselves. In a space, the root answers
     /// for them: each request contains it, and without a later write of it, no node of the space
     /// was created or deleted since. `is_protected` is `false` without a space.
-    pub(super) fn extend(&mut self, later: &Answers, is_protected: bool) -> bool {
-        let fits = |(query, answer): (&Query, &Answer)| match self.answers.get(query) {
+    pub(super) fn extend(&mut self, later: &ReadAnswers, is_protected: bool) -> bool {
+        let fits = |(query, answer): (&Query, &ReadAnswer)| match self.answers.get(query) {
             Some(before) => before.is_still(answer),
             None => answer.stat().map_or(is_protected, |stat| stat.mzxid <= self.zxid),
         };
@@ -193,16 +194,16 @@ mod tests {
         Query::Data(path.to_owned())
     }
 
-    fn written(czxid: i64, mzxid: i64, version: i32) -> Answer {
+    fn written(czxid: i64, mzxid: i64, version: i32) -> ReadAnswer {
         let stat = Stat { czxid, mzxid, version, ..Stat::default() };
-        Answer::Data { data: Bytes::from(mzxid.to_string()), stat }
+        ReadAnswer::Data { data: Bytes::from(mzxid.to_string()), stat }
     }
 
-    fn answers<const N: usize>(answers: [(&str, Answer); N]) -> Answers {
+    fn answers<const N: usize>(answers: [(&str, ReadAnswer); N]) -> ReadAnswers {
         answers.into_iter().map(|(path, answer)| (data(path), answer)).collect()
     }
 
-    fn reads<const N: usize>(of: [(&str, Answer); N]) -> ReadSet {
+    fn reads<const N: usize>(of: [(&str, ReadAnswer); N]) -> ReadSet {
         let mut reads = ReadSet::of(answers(of), 0);
         let used: Vec<_> = reads.queries().cloned().collect();
         used.into_iter().for_each(|query| reads.note_use(query));
@@ -214,16 +215,18 @@ mod tests {
         let root = || ("/", written(1, 5, 0));
         let mut before = reads([root(), ("/a", written(2, 9, 3))]);
         assert!(before.extend(&answers([root(), ("/b", written(3, 9, 0))]), true));
-        assert!(before.extend(&answers([root(), ("/none", Answer::Absent)]), true));
+        assert!(before.extend(&answers([root(), ("/none", ReadAnswer::Absent)]), true));
         assert!(!before.extend(&answers([root(), ("/c", written(3, 10, 1))]), true));
-        assert!(!before.extend(&answers([("/", written(1, 10, 1)), ("/d", Answer::Absent)]), true));
-        assert!(!before.extend(&answers([("/e", Answer::Absent)]), false));
+        assert!(
+            !before.extend(&answers([("/", written(1, 10, 1)), ("/d", ReadAnswer::Absent)]), true)
+        );
+        assert!(!before.extend(&answers([("/e", ReadAnswer::Absent)]), false));
         assert!(before.data("/b").is_some() && before.data("/c").is_none());
     }
 
     #[test]
     fn missing_node_without_a_space_has_no_earlier_time() {
-        let before = ReadSet::of(answers([("/none", Answer::Absent)]), 20);
+        let before = ReadSet::of(answers([("/none", ReadAnswer::Absent)]), 20);
         let later = ReadSet::of(answers([("/a", written(2, 9, 3))]), 20);
         assert!(later.is_not_before(&before, true) && !later.is_not_before(&before, false));
         assert!(before.is_not_before(&later, false));
@@ -238,13 +241,13 @@ mod tests {
 
     #[test]
     fn replacing_fails_if_a_used_node_differs() {
-        let before = reads([("/a", written(2, 9, 3)), ("/b", Answer::Absent)]);
+        let before = reads([("/a", written(2, 9, 3)), ("/b", ReadAnswer::Absent)]);
         let later = |a, b| ReadSet::of(answers([("/a", a), ("/b", b)]), 0);
         let replaced = |later| before.clone().replace(later).map_err(|(path, _)| path);
-        assert_eq!(replaced(later(written(2, 9, 3), Answer::Absent)), Ok(()));
-        assert_eq!(replaced(later(written(2, 10, 4), Answer::Absent)), Err("/a".to_owned()));
+        assert_eq!(replaced(later(written(2, 9, 3), ReadAnswer::Absent)), Ok(()));
+        assert_eq!(replaced(later(written(2, 10, 4), ReadAnswer::Absent)), Err("/a".to_owned()));
         // A node that was created in its place, with the same version.
-        assert_eq!(replaced(later(written(10, 10, 3), Answer::Absent)), Err("/a".to_owned()));
+        assert_eq!(replaced(later(written(10, 10, 3), ReadAnswer::Absent)), Err("/a".to_owned()));
         assert_eq!(replaced(later(written(2, 9, 3), written(10, 10, 0))), Err("/b".to_owned()));
         let mut unused = ReadSet::of(answers([("/a", written(2, 9, 3))]), 0);
         assert!(unused.replace(ReadSet::of(answers([("/a", written(2, 10, 4))]), 0)).is_ok());
@@ -268,7 +271,7 @@ mod tests {
             let name = |node: usize| format!("/{node}");
             let mut reads: Option<ReadSet> = None;
             for (time, node) in times {
-                let answer = Answers::from([(data(&name(node)), state(time, node))]);
+                let answer = ReadAnswers::from([(data(&name(node)), state(time, node))]);
                 match &mut reads {
                     None => reads = Some(ReadSet::of(answer, 0)),
                     Some(reads) => drop(reads.extend(&answer, false)),

@@ -13,10 +13,10 @@ use zk_curator::{
 };
 
 use super::error::Error;
-use super::plan::{Kind, Plan, Planned};
-use super::read_set::{Answer, Answers, Query, ReadSet};
-use super::space::{self, Scope, is_in};
-use crate::race::{Flight, RACE_ROUNDS};
+use super::plan::{CommitPlan, StepKind, WireOp};
+use super::read_set::{Query, ReadAnswer, ReadAnswers, ReadSet};
+use super::space::{self, SpaceScope, is_in};
+use crate::race::{LastWriteDuration, RACE_ROUNDS};
 
 /// The age that a read may show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,12 +29,12 @@ pub(super) enum Age {
 
 /// The nodes of transactions, and the receipts that prove them.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct StmSite {
     pub(super) zk: CuratorFramework,
-    pub(super) scope: Scope,
+    pub(super) scope: SpaceScope,
     receipts: Option<Receipts>,
     /// Of commits.
-    pub(super) flight: Flight,
+    pub(super) flight: LastWriteDuration,
 }
 
 #[derive(Debug)]
@@ -47,13 +47,13 @@ struct Receipts {
 
 /// The result of a transaction that was applied.
 #[derive(Debug)]
-pub(super) struct Applied {
+pub(super) struct AppliedCommit {
     pub(super) zxid: Option<i64>,
     /// The paths of the sequential nodes, if they are known.
     pub(super) created: Option<Vec<String>>,
 }
 
-impl Applied {
+impl AppliedCommit {
     /// The result of a transaction that writes nothing.
     pub(super) const fn nothing() -> Self {
         Self { zxid: None, created: Some(Vec::new()) }
@@ -62,7 +62,7 @@ impl Applied {
 
 /// The reason why a transaction was not applied, or may not have been.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum CommitFailure {
     /// Another client has changed this node.
     Conflict(String),
     /// The owned node with this path is gone.
@@ -72,15 +72,15 @@ pub(super) enum Failure {
     Failed(Error),
 }
 
-impl Site {
-    pub(super) fn new(zk: &CuratorFramework, scope: Scope, receipts: Option<&str>) -> Self {
+impl StmSite {
+    pub(super) fn new(zk: &CuratorFramework, scope: SpaceScope, receipts: Option<&str>) -> Self {
         let root = if receipts.is_none() { scope.roots().first().cloned() } else { None };
         let parent = receipts.map(str::to_owned).or_else(|| root.as_deref().map(space::receipts));
         let receipts = parent.map(|parent| {
             let pool = ReceiptPool::below(zk, parent.as_str());
             Receipts { pool, parent, root }
         });
-        Self { zk: zk.clone(), scope, receipts, flight: Flight::default() }
+        Self { zk: zk.clone(), scope, receipts, flight: LastWriteDuration::default() }
     }
 
     /// Reads nodes, and the roots of their spaces, in one request. Creates missing roots.
@@ -125,7 +125,7 @@ impl Site {
                     Query::Children(path) => request.children(path),
                 };
             }
-            let mut answers = Answers::new();
+            let mut answers = ReadAnswers::new();
             let mut missing = None;
             for (query, result) in all.iter().zip(request.await?) {
                 let answer = answer(result)?;
@@ -134,7 +134,7 @@ impl Site {
                 {
                     missing = Some((path, error.clone()));
                 }
-                answers.insert(query.clone(), answer.unwrap_or(Answer::Absent));
+                answers.insert(query.clone(), answer.unwrap_or(ReadAnswer::Absent));
             }
             match missing {
                 None => return Ok(ReadSet::of(answers, floor)),
@@ -165,7 +165,7 @@ impl Site {
         let stat = async |query: &Query| {
             let exists = self.zk.exists(query.path());
             let exists = if age == Age::Newest { exists.linearizable() } else { exists };
-            let answer = exists.await?.map_or(Answer::Absent, Answer::Stat);
+            let answer = exists.await?.map_or(ReadAnswer::Absent, ReadAnswer::Stat);
             Ok::<_, Error>((query.clone(), answer))
         };
         let answers = try_join_all(queries.map(stat)).await?;
@@ -182,7 +182,7 @@ impl Site {
         let exists = |query: &&Query| reads.get(query).is_some_and(|one| one.stat().is_some());
         // In a space, its root stands for missing nodes and lists of children. Otherwise nodes are
         // missing at the moment of one response, and the others have not changed until after it.
-        let is_loose = matches!(self.scope, Scope::Loose);
+        let is_loose = matches!(self.scope, SpaceScope::Loose);
         let missing: BTreeSet<_> =
             queries.iter().filter(|query| is_loose && !exists(query)).cloned().collect();
         if !missing.is_empty() {
@@ -214,7 +214,7 @@ impl Site {
     ///
     /// Creates the root too, if `plan` does not use its space. Otherwise the root existed when the
     /// space was read, and without it the next commit is in conflict.
-    pub(super) async fn create_receipts(&self, plan: &Plan) -> ZkResult<()> {
+    pub(super) async fn create_receipts(&self, plan: &CommitPlan) -> ZkResult<()> {
         let Some(Receipts { parent, root: Some(root), .. }) = &self.receipts else {
             return Ok(());
         };
@@ -234,15 +234,15 @@ impl Site {
     /// Applies the transaction while these nodes are owned.
     pub(super) async fn commit<'f>(
         &self,
-        plan: &Plan,
+        plan: &CommitPlan,
         fences: impl Iterator<Item = &'f Ownership>,
-    ) -> Result<Applied, Failure> {
+    ) -> Result<AppliedCommit, CommitFailure> {
         let mut transaction = self.zk.transaction();
         for fence in fences {
             transaction = transaction.fenced_by(fence);
         }
         let mut kinds = Vec::with_capacity(plan.steps.len());
-        for Planned { path, op, kind } in plan.ops() {
+        for WireOp { path, op, kind } in plan.ops() {
             transaction = transaction.with(op);
             kinds.push((path, kind));
         }
@@ -265,29 +265,32 @@ impl Site {
         self.flight.ended(sent);
         let created = |results: Vec<OpResult>| {
             let each =
-                results.iter().zip(&kinds).filter(|(_, (_, kind))| *kind == Kind::Sequential);
+                results.iter().zip(&kinds).filter(|(_, (_, kind))| *kind == StepKind::Sequential);
             each.filter_map(|(result, _)| result.created_path().map(str::to_owned)).collect()
         };
-        let nothing = || kinds.iter().all(|(_, kind)| *kind != Kind::Sequential).then(Vec::new);
-        Ok(Applied { zxid, created: results.map(created).or_else(nothing) })
+        let nothing = || kinds.iter().all(|(_, kind)| *kind != StepKind::Sequential).then(Vec::new);
+        Ok(AppliedCommit { zxid, created: results.map(created).or_else(nothing) })
     }
 
-    fn failure(&self, ops: &[(String, Kind)], error: ZkError) -> Failure {
+    fn failure(&self, ops: &[(String, StepKind)], error: ZkError) -> CommitFailure {
         debug!(%error, "transaction not applied");
         if error.may_have_applied() {
-            return Failure::Failed(Error::Unknown { why: error });
+            return CommitFailure::Failed(Error::Unknown { why: error });
         }
         match error.kind() {
-            ErrorKind::OwnershipLost => Failure::OwnershipLost(error),
+            ErrorKind::OwnershipLost => CommitFailure::OwnershipLost(error),
             ErrorKind::TransactionFailed { index, code } => {
-                let (path, kind) = ops.get(index).cloned().unwrap_or((String::new(), Kind::Other));
+                let (path, kind) =
+                    ops.get(index).cloned().unwrap_or((String::new(), StepKind::Other));
                 match (code, kind) {
                     // The parent has assigned its last sequence number.
-                    (ErrorCode::NodeExists, Kind::Sequential) => Failure::Failed(error.into()),
+                    (ErrorCode::NodeExists, StepKind::Sequential) => {
+                        CommitFailure::Failed(error.into())
+                    }
                     (ErrorCode::BadVersion | ErrorCode::NodeExists, _)
-                    | (ErrorCode::NoNode, Kind::Other) => Failure::Conflict(path),
+                    | (ErrorCode::NoNode, StepKind::Other) => CommitFailure::Conflict(path),
                     // The parent of the new node is missing: the body has to create it.
-                    _ => Failure::Failed(error.into()),
+                    _ => CommitFailure::Failed(error.into()),
                 }
             }
             ErrorKind::NoNode
@@ -295,22 +298,22 @@ impl Site {
                     receipts.root.is_some() && is_in(error.path(), &receipts.parent)
                 }) =>
             {
-                Failure::NoReceipts(error)
+                CommitFailure::NoReceipts(error)
             }
-            _ => Failure::Failed(error.into()),
+            _ => CommitFailure::Failed(error.into()),
         }
     }
 }
 
 /// Returns the answer, or the error that says that the node does not exist.
-fn answer(result: ZkResult<ReadResult>) -> Result<Result<Answer, ZkError>, Error> {
+fn answer(result: ZkResult<ReadResult>) -> Result<Result<ReadAnswer, ZkError>, Error> {
     Ok(Ok(match result {
-        Ok(ReadResult::Data { data, stat, .. }) => Answer::Data { data, stat },
+        Ok(ReadResult::Data { data, stat, .. }) => ReadAnswer::Data { data, stat },
         Ok(ReadResult::Children { mut names }) => {
             names.sort_unstable();
-            Answer::Children(names)
+            ReadAnswer::Children(names)
         }
-        Ok(_) => return Ok(Ok(Answer::Absent)),
+        Ok(_) => return Ok(Ok(ReadAnswer::Absent)),
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Err(error)),
         Err(error) => return Err(error.into()),
     }))

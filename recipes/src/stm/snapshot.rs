@@ -6,8 +6,8 @@ use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, Stat};
 /// a node that does not exist. One request, without a transaction.
 ///
 /// The state may be as old as that of every read of ZooKeeper. For the newest state, run a
-/// transaction that is [`confirmed`](super::Transaction::confirmed), which takes as many round trips
-/// and is not in conflict with other clients either.
+/// transaction that is [`linearizable`](super::Transaction::linearizable), which takes as many
+/// round trips and is not in conflict with other clients either.
 ///
 /// # Errors
 /// As every read of the framework, if one of the nodes cannot be read. `Unsupported` on servers

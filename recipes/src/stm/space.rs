@@ -11,14 +11,14 @@ const RECEIPTS: &str = "_receipts";
 
 /// The protection of the reads of a transaction.
 #[derive(Debug)]
-pub(super) enum Scope {
+pub(super) enum SpaceScope {
     /// The roots of spaces. The version of a root counts the creates and deletes in its space.
     Spaces(Vec<String>),
     /// Only the versions of the nodes.
     Loose,
 }
 
-impl Scope {
+impl SpaceScope {
     /// Checks the roots.
     pub(super) fn check(&self) -> Result<(), ZkError> {
         let Self::Spaces(roots) = self else { return Ok(()) };
@@ -86,8 +86,8 @@ pub(super) fn split(path: &str) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    fn spaces(roots: &[&str]) -> Scope {
-        Scope::Spaces(roots.iter().map(|root| (*root).to_owned()).collect())
+    fn spaces(roots: &[&str]) -> SpaceScope {
+        SpaceScope::Spaces(roots.iter().map(|root| (*root).to_owned()).collect())
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
             assert!(scope.root_of(path).is_err(), "{path}");
         }
         assert_eq!(spaces(&["/"]).root_of("/a/b").unwrap(), Some("/"));
-        assert_eq!(Scope::Loose.root_of("/a").unwrap(), None);
+        assert_eq!(SpaceScope::Loose.root_of("/a").unwrap(), None);
     }
 
     #[test]

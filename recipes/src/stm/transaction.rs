@@ -5,16 +5,16 @@ use std::sync::Arc;
 use tracing::debug;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::attempt::{Changed, Stage, State, Tx};
-use super::contention::Contention;
+use super::attempt::{AttemptStage, AttemptState, ChangedReads, Tx};
+use super::contention::ConflictPaths;
 use super::error::Error;
-use super::plan::Plan;
+use super::plan::CommitPlan;
 use super::read_set::{Query, ReadSet};
-use super::site::{Age, Applied, Failure, Site};
-use super::space::Scope;
+use super::site::{Age, AppliedCommit, CommitFailure, StmSite};
+use super::space::SpaceScope;
 use super::write_set::WriteSet;
 use crate::lock::MutexGuard;
-use crate::race::{Conflicts, PromotedToLock, RACE_ROUNDS};
+use crate::race::{PromotedToLock, RACE_ROUNDS, RaceConflicts};
 
 /// The default number of retries.
 const RETRIES: u32 = 50;
@@ -22,7 +22,7 @@ const RETRIES: u32 = 50;
 /// Transactions over many nodes. Cheap to clone; clones share receipts. See the [module](super).
 #[derive(Debug, Clone)]
 pub struct Stm {
-    site: Arc<Site>,
+    site: Arc<StmSite>,
 }
 
 /// The result of a transaction.
@@ -32,7 +32,7 @@ pub struct Committed<T> {
     /// The value that the body has returned.
     pub value: T,
     /// The transaction id: the `mzxid` of all written nodes. `None` if nothing was committed, as by
-    /// a [confirmed](Transaction::confirmed) transaction without writes.
+    /// a [linearizable](Transaction::linearizable) transaction without writes.
     ///
     /// Without receipts, servers do not return it if nodes were only deleted, or, before ZooKeeper
     /// 3.9, only created. Then it is the last transaction that the session had seen when the
@@ -49,12 +49,12 @@ pub struct Committed<T> {
 #[derive(Debug, Clone)]
 #[must_use = "nothing is sent until it is run"]
 pub struct Transaction {
-    site: Arc<Site>,
+    site: Arc<StmSite>,
     retries: u32,
     prefetch: Vec<String>,
     fences: Vec<Ownership>,
     lock: Option<PromotedToLock>,
-    confirmed: bool,
+    linearizable: bool,
 }
 
 impl Stm {
@@ -73,8 +73,8 @@ impl Stm {
         zk: &CuratorFramework,
         roots: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        let scope = Scope::Spaces(roots.into_iter().map(Into::into).collect());
-        Self { site: Arc::new(Site::new(zk, scope, None)) }
+        let scope = SpaceScope::Spaces(roots.into_iter().map(Into::into).collect());
+        Self { site: Arc::new(StmSite::new(zk, scope, None)) }
     }
 
     /// Nodes anywhere, which other clients may create and delete as they like. The absence of a
@@ -85,7 +85,7 @@ impl Stm {
     /// Without [`receipts_at`](Self::receipts_at), a lost response is [`Error::Unknown`].
     #[must_use]
     pub fn loose(zk: &CuratorFramework) -> Self {
-        Self { site: Arc::new(Site::new(zk, Scope::Loose, None)) }
+        Self { site: Arc::new(StmSite::new(zk, SpaceScope::Loose, None)) }
     }
 
     /// Sets the parent of the receipts that prove transactions whose responses were lost: an
@@ -98,13 +98,13 @@ impl Stm {
     pub fn receipts_at(self, parent: impl Into<String>) -> Self {
         let parent = parent.into();
         let scope = match &self.site.scope {
-            Scope::Spaces(roots) => Scope::Spaces(roots.clone()),
-            Scope::Loose => Scope::Loose,
+            SpaceScope::Spaces(roots) => SpaceScope::Spaces(roots.clone()),
+            SpaceScope::Loose => SpaceScope::Loose,
         };
-        Self { site: Arc::new(Site::new(&self.site.zk, scope, Some(&parent))) }
+        Self { site: Arc::new(StmSite::new(&self.site.zk, scope, Some(&parent))) }
     }
 
-    pub(super) fn site(&self) -> &Site {
+    pub(super) fn site(&self) -> &StmSite {
         &self.site
     }
 
@@ -116,7 +116,7 @@ impl Stm {
             prefetch: Vec::new(),
             fences: Vec::new(),
             lock: None,
-            confirmed: false,
+            linearizable: false,
         }
     }
 
@@ -162,7 +162,7 @@ impl Transaction {
     /// Applies the transaction only while this node is owned: pass the
     /// [`ownership`](crate::lock::Guard::ownership) of a guard. Otherwise it fails with the
     /// framework's `OwnershipLost`. May be called for several nodes. Without writes, the
-    /// transaction shows the newest state too, as a [confirmed](Self::confirmed) one.
+    /// transaction shows the newest state too, as a [linearizable](Self::linearizable) one.
     pub fn fenced_by(mut self, ownership: &Ownership) -> Self {
         self.fences.push(ownership.clone());
         self
@@ -182,10 +182,10 @@ impl Transaction {
     /// with them once it knows what its body reads: after the first read, if the nodes are
     /// [prefetched](Self::prefetch) or the body reads them with [`get_all`](Tx::get_all).
     ///
-    /// Default: the reads of a transaction without writes and [fences](Self::fenced_by) may be as old
-    /// as every read of ZooKeeper.
-    pub const fn confirmed(mut self) -> Self {
-        self.confirmed = true;
+    /// Default: the reads of a transaction without writes and [fences](Self::fenced_by) may be as
+    /// old as every read of ZooKeeper.
+    pub const fn linearizable(mut self) -> Self {
+        self.linearizable = true;
         self
     }
 
@@ -196,10 +196,11 @@ impl Transaction {
     /// be returned from it.
     ///
     /// # Errors
-    /// * The error of `body`, such as [`Error::abort`]. Nothing was written. If the error may depend
-    ///   on reads, the newest state is read first, with a quorum. If it differs from the state that
-    ///   the body has read, the body runs again, so the reason was true during the call. These
-    ///   errors are [`Error::Aborted`], [`Error::Exists`], [`Error::Unprotected`] and `Undecodable`.
+    /// * The error of `body`, such as [`Error::abort`]. Nothing was written. If the error may
+    ///   depend on reads, the newest state is read first, with a quorum. If it differs from the
+    ///   state that the body has read, the body runs again, so the reason was true during the call.
+    ///   These errors are [`Error::Aborted`], [`Error::Exists`], [`Error::Unprotected`] and
+    ///   `Undecodable`.
     /// * [`Error::Conflict`] after the last retry, [`Error::LockTimeout`].
     /// * [`Error::Unknown`].
     /// * [`Error::Exists`], [`Error::Unprotected`], [`Error::OutsideSpaces`].
@@ -228,10 +229,10 @@ impl Transaction {
             let tx = Tx::begin(&self.site, reads, race.age);
             let result = body(tx.clone()).await;
             let conflict = match race.end(&tx, result).await? {
-                Ended::Committed { value, applied: Applied { zxid, created } } => {
+                AttemptEnd::Committed { value, applied: AppliedCommit { zxid, created } } => {
                     return Ok(Committed { value, zxid, created, attempts });
                 }
-                Ended::Conflict(conflict) => conflict,
+                AttemptEnd::Conflict(conflict) => conflict,
             };
             debug!(path = conflict.path, attempts, "transaction in conflict");
             reads = race.prepare(conflict, attempts).await?;
@@ -240,8 +241,8 @@ impl Transaction {
 }
 
 /// The end of an attempt that did not fail.
-enum Ended<T> {
-    Committed { value: T, applied: Applied },
+enum AttemptEnd<T> {
+    Committed { value: T, applied: AppliedCommit },
     Conflict(Conflict),
 }
 
@@ -249,10 +250,10 @@ enum Ended<T> {
 struct Conflict {
     path: String,
     /// The reads for the next attempt.
-    next: Next,
+    next: NextAttempt,
 }
 
-enum Next {
+enum NextAttempt {
     /// Reads that have shown the conflict, with the present state.
     Reads(ReadSet),
     /// As `Reads`. The body has met the conflict when it read something new.
@@ -264,8 +265,8 @@ enum Next {
 /// A transaction and its conflicts with other clients.
 struct Race<'t> {
     of: &'t Transaction,
-    met: Contention,
-    conflicts: Conflicts,
+    met: ConflictPaths,
+    conflicts: RaceConflicts,
     /// The lock, after too many conflicts.
     guard: Option<MutexGuard>,
     rounds: u32,
@@ -281,11 +282,11 @@ impl<'t> Race<'t> {
     fn new(of: &'t Transaction) -> Self {
         Self {
             of,
-            met: Contention::default(),
-            conflicts: Conflicts::new(),
+            met: ConflictPaths::default(),
+            conflicts: RaceConflicts::new(),
             guard: None,
             rounds: RACE_ROUNDS,
-            age: if of.confirmed { Age::Newest } else { Age::Any },
+            age: if of.linearizable { Age::Newest } else { Age::Any },
             most_reads: 0,
             uncounted: 0,
         }
@@ -312,27 +313,28 @@ impl<'t> Race<'t> {
     }
 
     /// Ends an attempt whose body has returned `result`: commits it.
-    async fn end<T>(&mut self, tx: &Tx, result: Result<T, Error>) -> Result<Ended<T>, Error> {
+    #[expect(clippy::too_many_lines, reason = "the outcomes of a commit, each with its next step")]
+    async fn end<T>(&mut self, tx: &Tx, result: Result<T, Error>) -> Result<AttemptEnd<T>, Error> {
         let loaded = match &result {
             Ok(_) => tx.load_writes().await,
             Err(_) => Ok(()),
         };
-        let State { reads, writes, stage, .. } = tx.end();
-        if let Stage::Changed(Changed { path, reads }) = stage {
-            return Ok(Ended::Conflict(Conflict { path, next: Next::Learned(reads) }));
+        let AttemptState { reads, writes, stage, .. } = tx.end();
+        if let AttemptStage::Changed(ChangedReads { path, reads }) = stage {
+            return Ok(AttemptEnd::Conflict(Conflict { path, next: NextAttempt::Learned(reads) }));
         }
         let site = &self.of.site;
         let planned = match result {
             Ok(value) => {
                 loaded?;
-                Plan::new(&reads, &writes, &site.scope).map(|plan| (value, plan))
+                CommitPlan::new(&reads, &writes, &site.scope).map(|plan| (value, plan))
             }
             Err(error) => Err(error),
         };
         let (value, mut plan) = match planned {
             Ok(planned) => planned,
             Err(error) if error.depends_on_reads() => {
-                return self.confirm(error, &reads, &writes).await.map(Ended::Conflict);
+                return self.confirm(error, &reads, &writes).await.map(AttemptEnd::Conflict);
             }
             Err(error) => return Err(error),
         };
@@ -340,9 +342,9 @@ impl<'t> Race<'t> {
         // missing when it was read. Only checks show that it is still missing, and that the fences
         // exist.
         if plan.only_reads() {
-            let is_unchecked = writes.is_empty() && !self.of.confirmed;
+            let is_unchecked = writes.is_empty() && !self.of.linearizable;
             if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
-                return Ok(Ended::Committed { value, applied: Applied::nothing() });
+                return Ok(AttemptEnd::Committed { value, applied: AppliedCommit::nothing() });
             }
             if reads.is_newest() {
                 // A node that is still owned now was owned when the reads were true.
@@ -355,13 +357,13 @@ impl<'t> Race<'t> {
         loop {
             let lock = self.guard.as_ref().map(MutexGuard::ownership);
             let error = match site.commit(&plan, self.of.fences.iter().chain(lock)).await {
-                Ok(applied) => return Ok(Ended::Committed { value, applied }),
+                Ok(applied) => return Ok(AttemptEnd::Committed { value, applied }),
                 Err(error) => error,
             };
             let path = match error {
-                Failure::Failed(error) => return Err(error),
-                Failure::Conflict(path) => path,
-                Failure::OwnershipLost(error) => match &self.guard {
+                CommitFailure::Failed(error) => return Err(error),
+                CommitFailure::Conflict(path) => path,
+                CommitFailure::OwnershipLost(error) => match &self.guard {
                     Some(guard) if guard.path() == error.path() => {
                         let path = error.path().to_owned();
                         self.guard = None;
@@ -369,14 +371,14 @@ impl<'t> Race<'t> {
                     }
                     _ => return Err(error.into()),
                 },
-                Failure::NoReceipts(error) => {
+                CommitFailure::NoReceipts(error) => {
                     self.rounds = self.rounds.checked_sub(1).ok_or(error)?;
                     site.create_receipts(&plan).await?;
                     continue;
                 }
             };
             let again = self.again(&reads, &writes);
-            return Ok(Ended::Conflict(Conflict { path, next: Next::Again(again) }));
+            return Ok(AttemptEnd::Conflict(Conflict { path, next: NextAttempt::Again(again) }));
         }
     }
 
@@ -410,11 +412,11 @@ impl<'t> Race<'t> {
         let (changed, next) = match site.read_newest(again.clone()).await {
             Ok(newest) => {
                 let changed = reasons.iter().find(|query| reads.differs(&newest, query));
-                (changed, Next::Reads(newest))
+                (changed, NextAttempt::Reads(newest))
             }
             // The body has read them with several requests. Their versions are enough.
             Err(error) if error.is_too_large() => {
-                (site.find_changed(reads, &reasons).await?, Next::Again(again))
+                (site.find_changed(reads, &reasons).await?, NextAttempt::Again(again))
             }
             Err(error) => return Err(error),
         };
@@ -431,7 +433,7 @@ impl<'t> Race<'t> {
         let site = &self.of.site;
         self.met.note(path);
         self.conflicts.note();
-        if let Next::Learned(reads) = &next
+        if let NextAttempt::Learned(reads) = &next
             && reads.len() > self.most_reads
         {
             self.most_reads = reads.len();
@@ -442,13 +444,13 @@ impl<'t> Race<'t> {
             let guard = lock.acquire(&site.zk, "stm").await?;
             let timeout = || Error::LockTimeout { path: lock.path.clone() };
             self.guard = Some(guard.ok_or_else(timeout)?);
-        } else if matches!(next, Next::Again(_)) {
+        } else if matches!(next, NextAttempt::Again(_)) {
             self.conflicts.pause(&site.zk, &site.flight).await;
         }
         match next {
             // Still the present state, as far as anybody knows.
-            Next::Reads(reads) | Next::Learned(reads) => Ok(reads),
-            Next::Again(queries) => self.read_ahead(queries).await,
+            NextAttempt::Reads(reads) | NextAttempt::Learned(reads) => Ok(reads),
+            NextAttempt::Again(queries) => self.read_ahead(queries).await,
         }
     }
 

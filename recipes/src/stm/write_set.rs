@@ -8,7 +8,7 @@ use super::space::split;
 
 /// The change of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Write {
+pub(super) enum PendingWrite {
     /// It is replaced, or created.
     Put(Bytes),
     /// It is created, and must not have existed.
@@ -22,7 +22,7 @@ pub(super) enum Write {
 /// The writes of an attempt: the last one of each node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct WriteSet {
-    writes: BTreeMap<String, Write>,
+    writes: BTreeMap<String, PendingWrite>,
     /// The sequential nodes, in the order of the calls: their paths without the number.
     sequential: Vec<(String, Bytes)>,
     /// The nodes whose absence is asserted.
@@ -32,9 +32,9 @@ pub(super) struct WriteSet {
 impl WriteSet {
     pub(super) fn put(&mut self, path: &str, data: Bytes) {
         let write = match self.writes.get(path) {
-            Some(Write::Create(_)) => Write::Create(data),
-            Some(Write::Delete | Write::Replace(_)) => Write::Replace(data),
-            Some(Write::Put(_)) | None => Write::Put(data),
+            Some(PendingWrite::Create(_)) => PendingWrite::Create(data),
+            Some(PendingWrite::Delete | PendingWrite::Replace(_)) => PendingWrite::Replace(data),
+            Some(PendingWrite::Put(_)) | None => PendingWrite::Put(data),
         };
         self.writes.insert(path.to_owned(), write);
     }
@@ -46,9 +46,11 @@ impl WriteSet {
     /// Creates a node. Returns `false` if the attempt has already written it.
     pub(super) fn create(&mut self, path: &str, data: Bytes) -> bool {
         let write = match self.writes.get(path) {
-            None => Write::Create(data),
-            Some(Write::Delete) => Write::Replace(data),
-            Some(Write::Put(_) | Write::Create(_) | Write::Replace(_)) => return false,
+            None => PendingWrite::Create(data),
+            Some(PendingWrite::Delete) => PendingWrite::Replace(data),
+            Some(PendingWrite::Put(_) | PendingWrite::Create(_) | PendingWrite::Replace(_)) => {
+                return false;
+            }
         };
         self.writes.insert(path.to_owned(), write);
         true
@@ -60,7 +62,9 @@ impl WriteSet {
 
     pub(super) fn delete(&mut self, path: &str) {
         // A node that was to be created must still not have existed.
-        if let Some(Write::Create(_)) = self.writes.insert(path.to_owned(), Write::Delete) {
+        if let Some(PendingWrite::Create(_)) =
+            self.writes.insert(path.to_owned(), PendingWrite::Delete)
+        {
             self.absent.insert(path.to_owned());
         }
     }
@@ -73,7 +77,7 @@ impl WriteSet {
         self.absent.contains(path)
     }
 
-    pub(super) const fn writes(&self) -> &BTreeMap<String, Write> {
+    pub(super) const fn writes(&self) -> &BTreeMap<String, PendingWrite> {
         &self.writes
     }
 
@@ -94,14 +98,19 @@ impl WriteSet {
     /// node.
     pub(super) fn data(&self, path: &str) -> Option<Option<&Bytes>> {
         self.writes.get(path).map(|write| match write {
-            Write::Put(data) | Write::Create(data) | Write::Replace(data) => Some(data),
-            Write::Delete => None,
+            PendingWrite::Put(data) | PendingWrite::Create(data) | PendingWrite::Replace(data) => {
+                Some(data)
+            }
+            PendingWrite::Delete => None,
         })
     }
 
     /// Returns `true` if the attempt creates the node or deletes it, whatever was there before.
     pub(super) fn empties(&self, path: &str) -> bool {
-        matches!(self.writes.get(path), Some(Write::Create(_) | Write::Delete | Write::Replace(_)))
+        matches!(
+            self.writes.get(path),
+            Some(PendingWrite::Create(_) | PendingWrite::Delete | PendingWrite::Replace(_))
+        )
     }
 
     /// Adds what the body sees of its writes to the children of a node. Sequential nodes have no
@@ -113,8 +122,8 @@ impl WriteSet {
                 continue;
             }
             match write {
-                Write::Delete => names.remove(name),
-                Write::Put(_) | Write::Create(_) | Write::Replace(_) => {
+                PendingWrite::Delete => names.remove(name),
+                PendingWrite::Put(_) | PendingWrite::Create(_) | PendingWrite::Replace(_) => {
                     names.insert(name.to_owned())
                 }
             };
@@ -139,11 +148,11 @@ mod tests {
         writes.delete("/a");
         assert_eq!(writes.data("/a"), Some(None));
         writes.put("/a", bytes("2"));
-        assert_eq!(writes.writes()["/a"], Write::Replace(bytes("2")));
+        assert_eq!(writes.writes()["/a"], PendingWrite::Replace(bytes("2")));
         assert!(!writes.create("/a", bytes("3")));
         assert!(writes.create("/b", bytes("4")) && !writes.create("/b", bytes("5")));
         writes.put("/b", bytes("6"));
-        assert_eq!(writes.writes()["/b"], Write::Create(bytes("6")));
+        assert_eq!(writes.writes()["/b"], PendingWrite::Create(bytes("6")));
         writes.delete("/b");
         assert!(writes.is_asserted_absent("/b"));
     }

@@ -15,8 +15,8 @@ use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
 use super::inspect::remove;
 use super::machine;
-use super::record::{Record, whole_millis};
-use super::settle::Transaction;
+use super::record::{TransactionRecord, whole_millis};
+use super::settle::PartyTransaction;
 use super::{DONE, Error, Form, Outcome};
 
 /// Begins a transaction, or takes over from a coordinator that is gone. Any number of coordinators
@@ -27,7 +27,7 @@ use super::{DONE, Error, Form, Outcome};
 /// Dropping it changes nothing: sites end the transaction at its deadline, and a new coordinator
 /// can [resume](Self::resume) it.
 pub struct Coordinator {
-    transaction: Transaction,
+    transaction: PartyTransaction,
     due: Instant,
     outcome: Option<Outcome>,
 }
@@ -38,7 +38,7 @@ pub struct Coordinator {
 pub struct Begin {
     zk: CuratorFramework,
     path: String,
-    record: Record,
+    record: TransactionRecord,
 }
 
 impl Coordinator {
@@ -65,7 +65,7 @@ impl Coordinator {
     ) -> Begin {
         let sites = sites.into_iter().map(Into::into).collect();
         let deadline = Begin::DEADLINE;
-        let record = Record {
+        let record = TransactionRecord {
             id: zk.new_guid(),
             form: Form::default(),
             deadline,
@@ -85,7 +85,7 @@ impl Coordinator {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn resume(zk: &CuratorFramework, path: impl Into<String>) -> Result<Self, Error> {
-        let (transaction, outcome) = Transaction::read("resume", zk, &path.into()).await?;
+        let (transaction, outcome) = PartyTransaction::read("resume", zk, &path.into()).await?;
         let due = transaction.record.due();
         Ok(Self { transaction, due, outcome })
     }
@@ -135,7 +135,7 @@ impl Coordinator {
         self.settle(Instant::now()).await
     }
 
-    pub(super) const fn record(&self) -> &Record {
+    pub(super) const fn record(&self) -> &TransactionRecord {
         &self.transaction.record
     }
 
@@ -211,7 +211,7 @@ impl Coordinator {
     }
 
     async fn remove(&self) -> Result<(), Error> {
-        let Transaction { zk, path, record, .. } = &self.transaction;
+        let PartyTransaction { zk, path, record, .. } = &self.transaction;
         remove(zk, path, record).await
     }
 
@@ -272,11 +272,11 @@ impl Begin {
         record.deadline = whole_millis(record.deadline);
         let due = record.due();
         let data = record.encode(None);
-        let transaction = Transaction::new(&zk, path, record);
+        let transaction = PartyTransaction::new(&zk, path, record);
         let path = transaction.path.as_str();
         let parent = transaction.path.parent();
-        let receipt = Receipt::at(&zk, parent.as_ref().map_or("/", |parent| parent.as_str()));
-        for round in Transaction::rounds() {
+        let receipt = Receipt::new(&zk, parent.as_ref().map_or("/", |parent| parent.as_str()));
+        for round in PartyTransaction::rounds() {
             let mut creates = zk.transaction().with(CreateOp::new(path).data(data.clone()));
             creates = creates.with(CreateOp::new(transaction.identity()).data(Bytes::new()));
             if transaction.record.form != Form::Ephemeral {
@@ -291,7 +291,7 @@ impl Begin {
                     return Err(Error::Exists { path: path.to_owned() });
                 }
                 (ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. }, Some(parent))
-                    if round < *Transaction::rounds().end() =>
+                    if round < *PartyTransaction::rounds().end() =>
                 {
                     zk.create_containers(parent.as_str()).await?;
                 }

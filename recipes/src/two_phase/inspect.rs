@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
-use super::record::{Record, identity};
+use super::record::{TransactionRecord, identity};
 use super::settle::parse;
 use super::{DONE, Error, Form, Outcome, Vote};
 use crate::path::child;
@@ -102,7 +102,7 @@ pub(crate) fn state_of(data: Option<&[u8]>) -> SiteState {
 pub(super) async fn look(
     zk: &CuratorFramework,
     path: &ZPath,
-) -> Result<Option<(Record, TransactionInspection)>, Error> {
+) -> Result<Option<(TransactionRecord, TransactionInspection)>, Error> {
     let zk = &zk.uncompressed();
     let read = |path: String| async move {
         match zk.get_data(path).await {
@@ -142,7 +142,7 @@ pub(super) async fn look(
 pub(super) async fn remove(
     zk: &CuratorFramework,
     path: &ZPath,
-    record: &Record,
+    record: &TransactionRecord,
 ) -> Result<(), Error> {
     Ok(removal::remove(zk, path, Some(&identity(&record.id))).await?)
 }

@@ -11,7 +11,7 @@ const NOT_CAST: i32 = 0;
 
 /// A node of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TransactionNode {
     Transaction,
     /// Of the site with this index.
     Site(usize),
@@ -27,11 +27,11 @@ pub(super) enum Content {
 
 /// One operation of a transaction of ZooKeeper. `None` is any version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    Check { place: Place, version: Option<i32> },
-    Write { place: Place, content: Content, version: Option<i32> },
-    Create { place: Place, content: Content, ephemeral: bool },
-    Delete { place: Place },
+pub(super) enum NodeOperation {
+    Check { place: TransactionNode, version: Option<i32> },
+    Write { place: TransactionNode, content: Content, version: Option<i32> },
+    Create { place: TransactionNode, content: Content, ephemeral: bool },
+    Delete { place: TransactionNode },
 }
 
 /// Which votes a party has seen.
@@ -46,7 +46,7 @@ pub(super) enum Votes {
 
 /// The next step of a party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum PartyStep {
     /// It is decided.
     Decided(Outcome),
     /// Write the decision; if it is refused, read again.
@@ -65,62 +65,75 @@ pub(super) const fn next(
     decision: Option<Outcome>,
     votes: Votes,
     pressed: bool,
-) -> Next {
+) -> PartyStep {
     match (decision, votes) {
-        (Some(outcome), _) => Next::Decided(outcome),
+        (Some(outcome), _) => PartyStep::Decided(outcome),
         (None, Votes::All) => match form {
             // The votes themselves are the decision.
-            Form::Symmetric => Next::Decided(Outcome::Committed),
-            Form::Coordinated | Form::Ephemeral => Next::Decide(Outcome::Committed),
+            Form::Symmetric => PartyStep::Decided(Outcome::Committed),
+            Form::Coordinated | Form::Ephemeral => PartyStep::Decide(Outcome::Committed),
         },
-        (None, Votes::Missing(_)) if pressed => Next::Decide(Outcome::Aborted),
-        (None, Votes::Missing(_) | Votes::Unseen) => Next::Wait,
+        (None, Votes::Missing(_)) if pressed => PartyStep::Decide(Outcome::Aborted),
+        (None, Votes::Missing(_) | Votes::Unseen) => PartyStep::Wait,
     }
 }
 
 /// Casts a vote: once, and only while nothing is decided.
-pub(super) fn vote(form: Form, site: usize, vote: Vote) -> Vec<Change> {
-    let (place, content) = (Place::Site(site), Content::Vote(vote));
+pub(super) fn vote(form: Form, site: usize, vote: Vote) -> Vec<NodeOperation> {
+    let (place, content) = (TransactionNode::Site(site), Content::Vote(vote));
     let cast = match form {
         Form::Symmetric | Form::Coordinated => {
-            Change::Write { place, content, version: Some(NOT_CAST) }
+            NodeOperation::Write { place, content, version: Some(NOT_CAST) }
         }
-        Form::Ephemeral => Change::Create { place, content, ephemeral: true },
+        Form::Ephemeral => NodeOperation::Create { place, content, ephemeral: true },
     };
     vec![admit(vote), cast]
 }
 
 /// Casts the vote of a site again that has been cast by an earlier session of it, which has not
 /// ended yet. There is no moment without the vote.
-pub(super) fn renew(site: usize, vote: Vote) -> Vec<Change> {
-    let (place, content) = (Place::Site(site), Content::Vote(vote));
-    vec![admit(vote), Change::Delete { place }, Change::Create { place, content, ephemeral: true }]
+pub(super) fn renew(site: usize, vote: Vote) -> Vec<NodeOperation> {
+    let (place, content) = (TransactionNode::Site(site), Content::Vote(vote));
+    vec![
+        admit(vote),
+        NodeOperation::Delete { place },
+        NodeOperation::Create { place, content, ephemeral: true },
+    ]
 }
 
 /// One vote to abort is enough, so it is the decision, too.
-const fn admit(vote: Vote) -> Change {
-    let (place, version) = (Place::Transaction, Some(UNDECIDED));
+const fn admit(vote: Vote) -> NodeOperation {
+    let (place, version) = (TransactionNode::Transaction, Some(UNDECIDED));
     match vote {
-        Vote::Commit => Change::Check { place, version },
+        Vote::Commit => NodeOperation::Check { place, version },
         Vote::Abort => {
-            Change::Write { place, content: Content::Outcome(Outcome::Aborted), version }
+            NodeOperation::Write { place, content: Content::Outcome(Outcome::Aborted), version }
         }
     }
 }
 
 /// Writes the decision that [`next`] has asked for.
-pub(super) fn decide(form: Form, sites: usize, outcome: Outcome, votes: Votes) -> Vec<Change> {
+pub(super) fn decide(
+    form: Form,
+    sites: usize,
+    outcome: Outcome,
+    votes: Votes,
+) -> Vec<NodeOperation> {
     let mut changes = Vec::new();
     match (form, outcome, votes) {
         // Other parties may have seen all votes, and committed: not if this one is missing.
         (Form::Symmetric, Outcome::Aborted, Votes::Missing(site)) => {
-            changes.push(Change::Check { place: Place::Site(site), version: Some(NOT_CAST) });
+            changes.push(NodeOperation::Check {
+                place: TransactionNode::Site(site),
+                version: Some(NOT_CAST),
+            });
         }
         // A site that is gone has not committed.
         (Form::Ephemeral, Outcome::Committed, _) => {
-            changes.extend(
-                (0..sites).map(|site| Change::Check { place: Place::Site(site), version: None }),
-            );
+            changes.extend((0..sites).map(|site| NodeOperation::Check {
+                place: TransactionNode::Site(site),
+                version: None,
+            }));
         }
         _ => {}
     }
@@ -129,9 +142,9 @@ pub(super) fn decide(form: Form, sites: usize, outcome: Outcome, votes: Votes) -
 }
 
 /// Writes the decision, whatever else there is.
-pub(super) const fn record(outcome: Outcome) -> Change {
-    let (place, version) = (Place::Transaction, Some(UNDECIDED));
-    Change::Write { place, content: Content::Outcome(outcome), version }
+pub(super) const fn record(outcome: Outcome) -> NodeOperation {
+    let (place, version) = (TransactionNode::Transaction, Some(UNDECIDED));
+    NodeOperation::Write { place, content: Content::Outcome(outcome), version }
 }
 
 /// Says that a site is done with a decision, which is `recorded` in the transaction node, or is
@@ -143,21 +156,21 @@ pub(super) fn acknowledge(
     outcome: Outcome,
     recorded: bool,
     there: bool,
-) -> Vec<Change> {
-    let (place, content) = (Place::Site(site), Content::Done);
+) -> Vec<NodeOperation> {
+    let (place, content) = (TransactionNode::Site(site), Content::Done);
     let mut changes = Vec::new();
     if !recorded {
         changes.push(record(outcome));
     }
     match form {
         Form::Symmetric | Form::Coordinated => {
-            changes.push(Change::Write { place, content, version: None });
+            changes.push(NodeOperation::Write { place, content, version: None });
         }
         Form::Ephemeral => {
             if there {
-                changes.push(Change::Delete { place });
+                changes.push(NodeOperation::Delete { place });
             }
-            changes.push(Change::Create { place, content, ephemeral: false });
+            changes.push(NodeOperation::Create { place, content, ephemeral: false });
         }
     }
     changes

@@ -28,8 +28,9 @@
 //! is beside it.
 //!
 //! # Protocol
-//! [ZooKeeper's recipe](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_twoPhasedCommit),
-//! in the three forms it describes ([`Form`]):
+//! [ZooKeeper's
+//! recipe](https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_twoPhasedCommit), in
+//! the three forms it describes ([`Form`]):
 //! 1. The coordinator creates the node of the transaction, its identity and, but for `ephemeral`,
 //!    the nodes of the sites: all in one [certain](zk_curator::certain) transaction of ZooKeeper,
 //!    which is never applied twice.

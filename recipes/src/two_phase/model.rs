@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::machine::{self, Change, Content, Next, Place, Votes};
+use super::machine::{self, Content, NodeOperation, PartyStep, TransactionNode, Votes};
 use super::{Form, Outcome, Vote};
 
 const SITES: usize = 3;
@@ -18,13 +18,13 @@ const FORMS: [Form; 3] = [Form::Symmetric, Form::Coordinated, Form::Ephemeral];
 const EXPIRATIONS: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Node {
+struct ProtocolNode {
     version: i32,
-    content: Text,
+    content: ProtocolText,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Text {
+enum ProtocolText {
     Empty,
     Committed,
     Aborted,
@@ -33,7 +33,7 @@ enum Text {
     Done,
 }
 
-impl From<Content> for Text {
+impl From<Content> for ProtocolText {
     fn from(content: Content) -> Self {
         match content {
             Content::Outcome(Outcome::Committed) => Self::Committed,
@@ -47,65 +47,69 @@ impl From<Content> for Text {
 
 /// The nodes of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Tree {
-    transaction: Node,
-    sites: [Option<(Node, bool)>; SITES],
+struct ProtocolTree {
+    transaction: ProtocolNode,
+    sites: [Option<(ProtocolNode, bool)>; SITES],
 }
 
-impl Tree {
+impl ProtocolTree {
     fn begun(form: Form) -> Self {
-        let fresh = Node { version: 0, content: Text::Empty };
+        let fresh = ProtocolNode { version: 0, content: ProtocolText::Empty };
         let site = (form != Form::Ephemeral).then_some((fresh, false));
         Self { transaction: fresh, sites: [site; SITES] }
     }
 
     /// Applies all changes or none, as ZooKeeper does.
-    fn apply(&self, changes: &[Change]) -> Option<Self> {
+    fn apply(&self, changes: &[NodeOperation]) -> Option<Self> {
         let mut tree = self.clone();
         for change in changes {
             match *change {
-                Change::Check { place, version } => {
+                NodeOperation::Check { place, version } => {
                     tree.at(place, version)?;
                 }
-                Change::Write { place, content, version } => {
+                NodeOperation::Write { place, content, version } => {
                     let node = tree.at(place, version)?;
                     node.version += 1;
                     node.content = content.into();
                 }
-                Change::Create { place: Place::Site(site), content, ephemeral } => {
+                NodeOperation::Create {
+                    place: TransactionNode::Site(site),
+                    content,
+                    ephemeral,
+                } => {
                     if tree.sites[site].is_some() {
                         return None;
                     }
                     tree.sites[site] =
-                        Some((Node { version: 0, content: content.into() }, ephemeral));
+                        Some((ProtocolNode { version: 0, content: content.into() }, ephemeral));
                 }
-                Change::Delete { place: Place::Site(site) } => {
+                NodeOperation::Delete { place: TransactionNode::Site(site) } => {
                     tree.sites[site].take()?;
                 }
-                Change::Create { .. } | Change::Delete { .. } => return None,
+                NodeOperation::Create { .. } | NodeOperation::Delete { .. } => return None,
             }
         }
         Some(tree)
     }
 
-    fn at(&mut self, place: Place, version: Option<i32>) -> Option<&mut Node> {
+    fn at(&mut self, place: TransactionNode, version: Option<i32>) -> Option<&mut ProtocolNode> {
         let node = match place {
-            Place::Transaction => &mut self.transaction,
-            Place::Site(site) => self.sites[site].as_mut().map(|(node, _)| node)?,
+            TransactionNode::Transaction => &mut self.transaction,
+            TransactionNode::Site(site) => self.sites[site].as_mut().map(|(node, _)| node)?,
         };
         version.is_none_or(|version| version == node.version).then_some(node)
     }
 
     fn decision(&self) -> Option<Outcome> {
         match self.transaction.content {
-            Text::Committed => Some(Outcome::Committed),
-            Text::Aborted => Some(Outcome::Aborted),
+            ProtocolText::Committed => Some(Outcome::Committed),
+            ProtocolText::Aborted => Some(Outcome::Aborted),
             _ => None,
         }
     }
 
     fn votes(&self, form: Form) -> Votes {
-        let is_cast = |site: &Option<(Node, bool)>| match site {
+        let is_cast = |site: &Option<(ProtocolNode, bool)>| match site {
             Some((node, _)) => form == Form::Ephemeral || node.version > 0,
             None => false,
         };
@@ -115,8 +119,8 @@ impl Tree {
 
 /// The whole history: the nodes after each change, and the results that parties got.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Run {
-    trees: Vec<Tree>,
+struct ProtocolRun {
+    trees: Vec<ProtocolTree>,
     told: BTreeSet<bool>,
     expirations: usize,
     /// Which sites have voted to commit: once, unless the vote goes with its session.
@@ -125,10 +129,10 @@ struct Run {
     excuse: bool,
 }
 
-impl Run {
+impl ProtocolRun {
     fn new(form: Form) -> Self {
         Self {
-            trees: vec![Tree::begun(form)],
+            trees: vec![ProtocolTree::begun(form)],
             told: BTreeSet::new(),
             expirations: 0,
             commits: [0; SITES],
@@ -136,11 +140,11 @@ impl Run {
         }
     }
 
-    fn now(&self) -> &Tree {
+    fn now(&self) -> &ProtocolTree {
         &self.trees[self.trees.len() - 1]
     }
 
-    fn after(&self, changes: &[Change]) -> Option<Self> {
+    fn after(&self, changes: &[NodeOperation]) -> Option<Self> {
         let tree = self.now().apply(changes)?;
         let mut run = self.clone();
         run.trees.push(tree);
@@ -154,13 +158,13 @@ impl Run {
     }
 
     /// The reads that a party may have made: the votes, and the decision at the same time or later.
-    fn pictures(&self, form: Form, order: Order) -> Vec<(Votes, Option<Outcome>)> {
+    fn pictures(&self, form: Form, order: ProtocolOrder) -> Vec<(Votes, Option<Outcome>)> {
         let mut pictures = Vec::new();
         for earlier in 0..self.trees.len() {
             for later in earlier..self.trees.len() {
                 let (votes, decision) = match order {
-                    Order::VotesFirst => (earlier, later),
-                    Order::DecisionFirst => (later, earlier),
+                    ProtocolOrder::VotesFirst => (earlier, later),
+                    ProtocolOrder::DecisionFirst => (later, earlier),
                 };
                 let picture = (self.trees[votes].votes(form), self.trees[decision].decision());
                 if !pictures.contains(&picture) {
@@ -177,7 +181,7 @@ impl Run {
         for site in 0..SITES {
             for vote in [Vote::Commit, Vote::Abort] {
                 let mut ways = vec![machine::vote(form, site, vote)];
-                let mine = |(node, ephemeral): (Node, bool)| {
+                let mine = |(node, ephemeral): (ProtocolNode, bool)| {
                     ephemeral && node.content == Content::Vote(vote).into()
                 };
                 if self.now().sites[site].is_some_and(mine) {
@@ -194,7 +198,9 @@ impl Run {
             if self.expirations < EXPIRATIONS
                 && self.now().sites[site].is_some_and(|(_, ephemeral)| ephemeral)
             {
-                let mut run = self.after(&[Change::Delete { place: Place::Site(site) }]).unwrap();
+                let mut run = self
+                    .after(&[NodeOperation::Delete { place: TransactionNode::Site(site) }])
+                    .unwrap();
                 run.expirations += 1;
                 run.excuse = true;
                 runs.push(run);
@@ -203,8 +209,8 @@ impl Run {
         for (votes, decision) in self.pictures(form, protocol.order) {
             for pressed in [false, true] {
                 match machine::next(form, decision, votes, pressed) {
-                    Next::Wait => {}
-                    Next::Decided(outcome) => {
+                    PartyStep::Wait => {}
+                    PartyStep::Decided(outcome) => {
                         runs.push(self.told(outcome));
                         for site in 0..SITES {
                             for there in [false, true] {
@@ -215,7 +221,7 @@ impl Run {
                             }
                         }
                     }
-                    Next::Decide(outcome) => {
+                    PartyStep::Decide(outcome) => {
                         let changes = (protocol.decide)(form, SITES, outcome, votes);
                         if let Some(mut run) = self.after(&changes) {
                             run.excuse |= pressed;
@@ -233,7 +239,7 @@ impl Run {
 
     /// The conditions of every run.
     fn check(&self, form: Form) -> Result<(), String> {
-        let decisions: Vec<_> = self.trees.iter().filter_map(Tree::decision).collect();
+        let decisions: Vec<_> = self.trees.iter().filter_map(ProtocolTree::decision).collect();
         if decisions.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err("a decision is reversed".into());
         }
@@ -257,13 +263,15 @@ impl Run {
         for _ in 0..2 {
             let (votes, decision) = (run.now().votes(form), run.now().decision());
             match machine::next(form, decision, votes, true) {
-                Next::Decided(_) => return Ok(()),
-                Next::Decide(outcome) => {
+                PartyStep::Decided(_) => return Ok(()),
+                PartyStep::Decide(outcome) => {
                     let changes = machine::decide(form, SITES, outcome, votes);
                     run =
                         run.after(&changes).ok_or("a decision on the present votes is refused")?;
                 }
-                Next::Wait => return Err("the coordinator waits although it is pressed".into()),
+                PartyStep::Wait => {
+                    return Err("the coordinator waits although it is pressed".into());
+                }
             }
         }
         Err("a written decision is none".into())
@@ -271,22 +279,22 @@ impl Run {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Order {
+enum ProtocolOrder {
     VotesFirst,
     DecisionFirst,
 }
 
 struct Protocol {
-    order: Order,
-    decide: fn(Form, usize, Outcome, Votes) -> Vec<Change>,
+    order: ProtocolOrder,
+    decide: fn(Form, usize, Outcome, Votes) -> Vec<NodeOperation>,
 }
 
-const OURS: Protocol = Protocol { order: Order::VotesFirst, decide: machine::decide };
+const OURS: Protocol = Protocol { order: ProtocolOrder::VotesFirst, decide: machine::decide };
 
 /// Explores all runs, shortest first. Returns their number, and the first one that violates the
 /// rules.
 fn explore(form: Form, protocol: &Protocol) -> (usize, Result<(), String>) {
-    let first = Run::new(form);
+    let first = ProtocolRun::new(form);
     let mut seen = BTreeSet::from([first.clone()]);
     let mut queue = VecDeque::from([first]);
     while let Some(run) = queue.pop_front() {
@@ -294,7 +302,7 @@ fn explore(form: Form, protocol: &Protocol) -> (usize, Result<(), String>) {
             return (seen.len(), Err(format!("{why}: {run:#?}")));
         }
         // Acknowledgements end a run: the other parties read the decision.
-        if run.now().sites.iter().flatten().any(|(node, _)| node.content == Text::Done) {
+        if run.now().sites.iter().flatten().any(|(node, _)| node.content == ProtocolText::Done) {
             continue;
         }
         for next in run.next(form, protocol) {
@@ -319,14 +327,14 @@ fn every_run_is_atomic_valid_final_and_ends() {
 /// The explorer finds a violation for each missing rule of the protocol.
 #[test]
 fn every_rule_of_the_protocol_is_needed() {
-    let plain: fn(Form, usize, Outcome, Votes) -> Vec<Change> =
+    let plain: fn(Form, usize, Outcome, Votes) -> Vec<NodeOperation> =
         |_, _, outcome, _| vec![machine::record(outcome)];
-    let blind: fn(Form, usize, Outcome, Votes) -> Vec<Change> = |_, _, outcome, _| {
-        let (place, content) = (Place::Transaction, Content::Outcome(outcome));
-        vec![Change::Write { place, content, version: None }]
+    let blind: fn(Form, usize, Outcome, Votes) -> Vec<NodeOperation> = |_, _, outcome, _| {
+        let (place, content) = (TransactionNode::Transaction, Content::Outcome(outcome));
+        vec![NodeOperation::Write { place, content, version: None }]
     };
     let broken = [
-        (Form::Symmetric, Protocol { order: Order::DecisionFirst, ..OURS }, "not atomic"),
+        (Form::Symmetric, Protocol { order: ProtocolOrder::DecisionFirst, ..OURS }, "not atomic"),
         (Form::Symmetric, Protocol { decide: plain, ..OURS }, "not atomic"),
         (Form::Coordinated, Protocol { decide: blind, ..OURS }, "reversed"),
         (Form::Ephemeral, Protocol { decide: blind, ..OURS }, "reversed"),

@@ -15,7 +15,7 @@ const MAGIC: &str = "two-phase commit 2";
 
 /// A transaction as the coordinator has begun it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct TransactionRecord {
     /// No other transaction has it.
     pub(crate) id: String,
     pub(crate) form: Form,
@@ -34,7 +34,7 @@ pub(crate) fn identity(id: &str) -> String {
     format!("{IDENTITY}{id}")
 }
 
-impl Record {
+impl TransactionRecord {
     /// The deadline, counted from now.
     pub(super) fn due(&self) -> Instant {
         self.due_from(Instant::now())
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_data_are_text_that_people_can_read() {
-        let record = Record {
+        let record = TransactionRecord {
             id: "7c1f-9".into(),
             form: Form::Coordinated,
             deadline: Duration::from_secs(30),
@@ -119,9 +119,9 @@ mod tests {
         let text = "two-phase commit 2\nstate preparing\nform coordinated\ndeadline_ms 30000\nid 7c1f-9\nsite orders\n\
                     site stock\n\nmove 3\n\nof 7";
         assert_eq!(data, text);
-        assert_eq!(Record::parse(&data), Some((record, None)));
+        assert_eq!(TransactionRecord::parse(&data), Some((record, None)));
         for other in [text.replace("commit 2", "commit 1"), text.replace("id 7c1f-9\n", "")] {
-            assert_eq!(Record::parse(&Bytes::from(other)), None);
+            assert_eq!(TransactionRecord::parse(&Bytes::from(other)), None);
         }
     }
 
@@ -136,18 +136,18 @@ mod tests {
             id in "[0-9a-f-]{1,36}",
         ) {
             let deadline = Duration::from_millis(millis);
-            let record = Record { id, form: Form::ALL[form], deadline, sites, payload: payload.into() };
+            let record = TransactionRecord { id, form: Form::ALL[form], deadline, sites, payload: payload.into() };
             let decision = [None, Some(Outcome::Committed), Some(Outcome::Aborted)][decision];
-            prop_assert_eq!(Record::parse(&record.encode(decision)), Some((record, decision)));
+            prop_assert_eq!(TransactionRecord::parse(&record.encode(decision)), Some((record, decision)));
         }
 
         #[test]
         fn whatever_else_is_there_is_refused(data in any::<Vec<u8>>(), cut in 0..60usize) {
-            prop_assert_eq!(Record::parse(&Bytes::from(data)), None);
-            let record = Record {
+            prop_assert_eq!(TransactionRecord::parse(&Bytes::from(data)), None);
+            let record = TransactionRecord {
                 id: "1".into(), form: Form::Symmetric, deadline: Duration::ZERO, sites: vec!["a".into()], payload: Bytes::new(),
             };
-            prop_assert_eq!(Record::parse(&record.encode(None).slice(..cut)), None);
+            prop_assert_eq!(TransactionRecord::parse(&record.encode(None).slice(..cut)), None);
         }
     }
 }

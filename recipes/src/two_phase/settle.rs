@@ -17,29 +17,29 @@ use zk_curator::{
     CreateMode, CuratorFramework, ErrorCode, ErrorKind, EventType, WatchEnded, WatchedEvent,
 };
 
-use super::machine::{self, Change, Content, Next, Place, Votes};
-use super::record::{Record, identity};
+use super::machine::{self, Content, NodeOperation, PartyStep, TransactionNode, Votes};
+use super::record::{TransactionRecord, identity};
 use super::{DONE, Error, Form, Outcome};
 use crate::path::child;
 use crate::race::{RACE_ROUNDS, is_race};
 
 /// A transaction in which a party takes part, and its known state.
-pub(super) struct Transaction {
+pub(super) struct PartyTransaction {
     pub(super) zk: CuratorFramework,
     pub(super) path: ZPath,
-    pub(super) record: Record,
-    seen: Seen,
-    /// The sites whose ephemeral votes were there at some time, by index. Unlike [`Seen`] this
+    pub(super) record: TransactionRecord,
+    seen: PartyView,
+    /// The sites whose ephemeral votes were there at some time, by index. Unlike [`PartyView`] this
     /// stays true: a vote that is missing afterwards has ended with its session.
     cast: Vec<bool>,
 }
 
 /// The known state of a party, and the watches that report when it is outdated.
 #[derive(Default)]
-struct Seen {
+struct PartyView {
     decision: Decision,
     /// By site.
-    votes: Vec<Cast>,
+    votes: Vec<CastVote>,
     /// On the children, where sites make their nodes themselves.
     children: Option<Watch>,
     /// A vote that was there is gone, and its site with it.
@@ -57,19 +57,19 @@ enum Decision {
 }
 
 #[derive(Default)]
-struct Cast {
+struct CastVote {
     there: bool,
     watch: Option<Watch>,
 }
 
 /// How a conditional write went.
-pub(super) enum Written {
+pub(super) enum ConditionalWrite {
     Done,
     /// Another client was faster, or the outcome is unknown: look.
     Look(zk_curator::Error),
 }
 
-impl Transaction {
+impl PartyTransaction {
     /// Reads the transaction; with the decision, if there is one.
     pub(super) async fn read(
         operation: &'static str,
@@ -93,8 +93,8 @@ impl Transaction {
     }
 
     /// A transaction of which nothing has been read.
-    pub(super) fn new(zk: &CuratorFramework, path: ZPath, record: Record) -> Self {
-        Self { zk: zk.uncompressed(), path, record, seen: Seen::default(), cast: Vec::new() }
+    pub(super) fn new(zk: &CuratorFramework, path: ZPath, record: TransactionRecord) -> Self {
+        Self { zk: zk.uncompressed(), path, record, seen: PartyView::default(), cast: Vec::new() }
     }
 
     /// The path of the node of a site.
@@ -123,26 +123,28 @@ impl Transaction {
             let decision = looked.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             let votes = self.votes();
             match machine::next(form, decision, votes, pressed || self.seen.gone) {
-                Next::Decided(outcome) => {
-                    self.seen = Seen::default();
+                PartyStep::Decided(outcome) => {
+                    self.seen = PartyView::default();
                     return Ok(outcome);
                 }
-                Next::Decide(outcome) => {
+                PartyStep::Decide(outcome) => {
                     debug!(path = %self.path, ?outcome, "deciding");
                     let changes = machine::decide(form, self.record.sites.len(), outcome, votes);
                     let written = self.write("decide", &changes).await;
                     match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
-                        Written::Done => {
-                            self.seen = Seen::default();
+                        ConditionalWrite::Done => {
+                            self.seen = PartyView::default();
                             return Ok(outcome);
                         }
-                        Written::Look(error) if failures == RACE_ROUNDS => return Err(error.into()),
-                        Written::Look(error) => unknown = Some(error),
+                        ConditionalWrite::Look(error) if failures == RACE_ROUNDS => {
+                            return Err(error.into());
+                        }
+                        ConditionalWrite::Look(error) => unknown = Some(error),
                     }
                     failures += 1;
                     self.look_anew().await.map_err(|error| error.or_unknown(unknown.as_ref()))?;
                 }
-                Next::Wait => tokio::select! {
+                PartyStep::Wait => tokio::select! {
                     biased;
                     () = poll_fn(|cx| self.seen.poll_changed(cx)) => {}
                     () = sleep_until(due), if !pressed => {
@@ -155,7 +157,7 @@ impl Transaction {
 
     /// Forgets the last state, which may be old.
     async fn look_anew(&mut self) -> Result<(), Error> {
-        self.seen = Seen::default();
+        self.seen = PartyView::default();
         Ok(self.zk.sync(self.path.as_str()).await?)
     }
 
@@ -167,8 +169,8 @@ impl Transaction {
             self.seen = seen;
             return decision;
         }
-        let Seen { decision, votes, children, .. } = &mut seen;
-        votes.resize_with(self.record.sites.len(), Cast::default);
+        let PartyView { decision, votes, children, .. } = &mut seen;
+        votes.resize_with(self.record.sites.len(), CastVote::default);
         let look = async {
             match self.record.form {
                 Form::Ephemeral if children.is_some() => Ok(None),
@@ -236,7 +238,7 @@ impl Transaction {
         }
     }
 
-    async fn look_at_votes(&self, votes: &mut [Cast]) -> Result<(), Error> {
+    async fn look_at_votes(&self, votes: &mut [CastVote]) -> Result<(), Error> {
         let unknown =
             votes.iter().enumerate().filter(|(_, vote)| !vote.there && vote.watch.is_none());
         let reads = unknown.map(|(site, _)| async move {
@@ -279,7 +281,7 @@ impl Transaction {
     /// Returns the existing ephemeral votes, from the sorted names of the children.
     fn saw(&mut self, children: &[String], watch: Watch) {
         self.cast.resize(self.record.sites.len(), false);
-        let Seen { votes, gone, .. } = &mut self.seen;
+        let PartyView { votes, gone, .. } = &mut self.seen;
         for ((vote, cast), site) in votes.iter_mut().zip(&mut self.cast).zip(&self.record.sites) {
             vote.there = children.binary_search(site).is_ok();
             *gone |= *cast && !vote.there;
@@ -301,29 +303,29 @@ impl Transaction {
     pub(super) async fn write(
         &self,
         operation: &'static str,
-        changes: &[Change],
-    ) -> Result<Written, Error> {
+        changes: &[NodeOperation],
+    ) -> Result<ConditionalWrite, Error> {
         let mut transaction = self.zk.transaction().with(CheckOp::new(self.identity()));
         for change in changes {
             transaction = transaction.with(self.operation(change));
         }
         match transaction.commit().await {
-            Ok(_) => Ok(Written::Done),
+            Ok(_) => Ok(ConditionalWrite::Done),
             Err(error)
                 if error.may_have_applied()
                     || is_race(&error)
                     || error.code() == Some(ErrorCode::NotEmpty) =>
             {
-                Ok(Written::Look(error.of_operation(operation)))
+                Ok(ConditionalWrite::Look(error.of_operation(operation)))
             }
             Err(error) => Err(error.of_operation(operation).into()),
         }
     }
 
-    fn operation(&self, change: &Change) -> TransactionOp {
+    fn operation(&self, change: &NodeOperation) -> TransactionOp {
         let path = |place| match place {
-            Place::Transaction => self.path.as_str().to_owned(),
-            Place::Site(site) => self.site(site),
+            TransactionNode::Transaction => self.path.as_str().to_owned(),
+            TransactionNode::Site(site) => self.site(site),
         };
         let data = |content| match content {
             Content::Outcome(outcome) => self.record.encode(Some(outcome)),
@@ -331,21 +333,21 @@ impl Transaction {
             Content::Done => Bytes::from_static(DONE),
         };
         match *change {
-            Change::Check { place, version: Some(version) } => {
+            NodeOperation::Check { place, version: Some(version) } => {
                 CheckOp::new(path(place)).version(version).into()
             }
-            Change::Check { place, version: None } => CheckOp::new(path(place)).into(),
-            Change::Write { place, content, version: Some(version) } => {
+            NodeOperation::Check { place, version: None } => CheckOp::new(path(place)).into(),
+            NodeOperation::Write { place, content, version: Some(version) } => {
                 SetDataOp::new(path(place), data(content)).version(version).into()
             }
-            Change::Write { place, content, version: None } => {
+            NodeOperation::Write { place, content, version: None } => {
                 SetDataOp::new(path(place), data(content)).into()
             }
-            Change::Create { place, content, ephemeral } => {
+            NodeOperation::Create { place, content, ephemeral } => {
                 let mode = if ephemeral { CreateMode::Ephemeral } else { CreateMode::Persistent };
                 CreateOp::new(path(place)).data(data(content)).mode(mode).into()
             }
-            Change::Delete { place } => DeleteOp::new(path(place)).into(),
+            NodeOperation::Delete { place } => DeleteOp::new(path(place)).into(),
         }
     }
 
@@ -364,7 +366,7 @@ impl Transaction {
     }
 }
 
-impl Seen {
+impl PartyView {
     /// Ready when something of it is no longer true.
     fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut changed = false;
@@ -397,6 +399,10 @@ fn is_write(event: &Result<WatchedEvent, WatchEnded>) -> bool {
     matches!(event, Ok(event) if event.event_type == EventType::NodeDataChanged)
 }
 
-pub(super) fn parse(path: &ZPath, data: &Bytes) -> Result<(Record, Option<Outcome>), Error> {
-    Record::parse(data).ok_or_else(|| Error::NotATransaction { path: path.as_str().to_owned() })
+pub(super) fn parse(
+    path: &ZPath,
+    data: &Bytes,
+) -> Result<(TransactionRecord, Option<Outcome>), Error> {
+    TransactionRecord::parse(data)
+        .ok_or_else(|| Error::NotATransaction { path: path.as_str().to_owned() })
 }

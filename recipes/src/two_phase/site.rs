@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::machine;
-use super::settle::{Transaction, Written};
+use super::settle::{ConditionalWrite, PartyTransaction};
 use super::{DONE, Error, Form, Outcome, Vote};
 
 /// A site that takes part in a transaction: votes once, learns the decision, and says when it
@@ -16,7 +16,7 @@ use super::{DONE, Error, Form, Outcome, Vote};
 /// Dropping it changes nothing: a vote that was cast is a promise and stands. It can
 /// [`join`](Self::join) again.
 pub struct Site {
-    transaction: Transaction,
+    transaction: PartyTransaction,
     site: usize,
     due: Instant,
     outcome: Option<Outcome>,
@@ -41,7 +41,7 @@ impl Site {
         site: impl Into<String>,
     ) -> Result<Self, Error> {
         let (path, site) = (path.into(), site.into());
-        let (mut transaction, mut outcome) = Transaction::read("join", zk, &path).await?;
+        let (mut transaction, mut outcome) = PartyTransaction::read("join", zk, &path).await?;
         let Some(index) = transaction.record.sites.iter().position(|other| *other == site) else {
             return Err(Error::NotASite { path, site });
         };
@@ -106,14 +106,14 @@ impl Site {
         let form = self.form();
         let mut changes = machine::vote(form, self.site, vote);
         let mut unknown = None;
-        for round in Transaction::rounds() {
+        for round in PartyTransaction::rounds() {
             let written = self.transaction.write("vote", &changes).await;
             match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
-                Written::Done => break,
-                Written::Look(error) if round == *Transaction::rounds().end() => {
+                ConditionalWrite::Done => break,
+                ConditionalWrite::Look(error) if round == *PartyTransaction::rounds().end() => {
                     return Err(error.into());
                 }
-                Written::Look(error) => unknown = Some(error),
+                ConditionalWrite::Look(error) => unknown = Some(error),
             }
             let cast = self.cast().await.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             // Check afterwards: if the transaction still exists, the vote that was read belongs to
@@ -121,14 +121,16 @@ impl Site {
             let decision = self.transaction.decision_now().await;
             let decision = decision.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             match cast {
-                Some(Cast { vote: cast, ours }) if cast == vote => {
+                Some(FoundVote { vote: cast, ours }) if cast == vote => {
                     if ours {
                         break;
                     }
                     // Of an earlier session, with which it would end.
                     changes = machine::renew(self.site, vote);
                 }
-                Some(Cast { vote: cast, .. }) => return Err(Error::AlreadyCast { vote: cast }),
+                Some(FoundVote { vote: cast, .. }) => {
+                    return Err(Error::AlreadyCast { vote: cast });
+                }
                 None => changes = machine::vote(form, self.site, vote),
             }
             if let Some(outcome) = decision {
@@ -157,7 +159,7 @@ impl Site {
         Ok(cast.map(|cast| cast.vote))
     }
 
-    async fn cast(&self) -> Result<Option<Cast>, Error> {
+    async fn cast(&self) -> Result<Option<FoundVote>, Error> {
         let zk = &self.transaction.zk;
         // A vote whose response was lost, or that was cast before a crash, is counted also where
         // this server does not show it yet.
@@ -169,7 +171,7 @@ impl Site {
         };
         let session = zk.session().map_or(0, |session| session.id.get());
         let ours = !stat.is_ephemeral() || stat.ephemeral_owner == session;
-        Ok(Vote::parse(&data).map(|vote| Cast { vote, ours }))
+        Ok(Vote::parse(&data).map(|vote| FoundVote { vote, ours }))
     }
 
     /// Waits for the decision, however long it takes; it takes no longer than the deadline while
@@ -222,15 +224,15 @@ impl Site {
             return Err(Error::Undecided { path: self.path().to_owned() });
         };
         let mut unknown = None;
-        for round in Transaction::rounds() {
+        for round in PartyTransaction::rounds() {
             let changes = machine::acknowledge(form, self.site, outcome, recorded, there);
             let written = transaction.write("acknowledge", &changes).await;
             match written.map_err(|error| error.or_unknown(unknown.as_ref()))? {
-                Written::Done => break,
-                Written::Look(error) if round == *Transaction::rounds().end() => {
+                ConditionalWrite::Done => break,
+                ConditionalWrite::Look(error) if round == *PartyTransaction::rounds().end() => {
                     return Err(error.into());
                 }
-                Written::Look(error) => unknown = Some(error),
+                ConditionalWrite::Look(error) => unknown = Some(error),
             }
             recorded = match transaction.decision_now().await {
                 Ok(decision) => decision.is_some(),
@@ -249,7 +251,7 @@ impl Site {
 }
 
 /// A vote that was found.
-struct Cast {
+struct FoundVote {
     vote: Vote,
     /// `true` if it lasts as long as our session, or longer.
     ours: bool,

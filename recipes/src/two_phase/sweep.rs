@@ -10,7 +10,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::inspect::{look, remove};
-use super::record::Record;
+use super::record::TransactionRecord;
 use super::{Coordinator, Error};
 use crate::path::child;
 
@@ -27,11 +27,11 @@ pub struct Sweep {
 }
 
 /// The state at the path of a transaction.
-enum Found {
+enum SweptState {
     /// It was finished, and is removed.
     Removed,
     /// It is undecided, and was read at this time.
-    Undecided(Box<Record>, Instant),
+    Undecided(Box<TransactionRecord>, Instant),
     /// It is decided and not acknowledged, or it is gone, or it is no transaction.
     Kept,
 }
@@ -116,11 +116,11 @@ impl Sweep {
             .buffer_unordered(self.at_once);
         while let Some(visited) = visits.next().await {
             match visited {
-                Ok((Found::Removed, path)) => removed.push(path.into()),
-                Ok((Found::Undecided(record, at), path)) if self.decides => {
+                Ok((SweptState::Removed, path)) => removed.push(path.into()),
+                Ok((SweptState::Undecided(record, at), path)) if self.decides => {
                     undecided.push((record.due_from(at), record, path));
                 }
-                Ok((Found::Undecided(..) | Found::Kept, _)) => {}
+                Ok((SweptState::Undecided(..) | SweptState::Kept, _)) => {}
                 Err(error) => failed = failed.and(go_on(error)?),
             }
         }
@@ -144,30 +144,34 @@ impl Sweep {
 }
 
 /// Reads a transaction, and removes it if it is finished.
-async fn visit(zk: &CuratorFramework, path: &ZPath) -> Result<Found, Error> {
+async fn visit(zk: &CuratorFramework, path: &ZPath) -> Result<SweptState, Error> {
     let data = match zk.get_data(path.as_str()).undecompressed().await {
         Ok(data) => data,
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Found::Kept),
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(SweptState::Kept),
         Err(error) => return Err(error.into()),
     };
-    match Record::parse(&data) {
-        None => return Ok(Found::Kept),
+    match TransactionRecord::parse(&data) {
+        None => return Ok(SweptState::Kept),
         // It is not finished: the first site that acknowledges writes the decision, too.
-        Some((record, None)) => return Ok(Found::Undecided(Box::new(record), Instant::now())),
+        Some((record, None)) => return Ok(SweptState::Undecided(Box::new(record), Instant::now())),
         Some(_) => {}
     }
     match look(zk, path).await {
         Ok(Some((record, inspection))) if inspection.is_finished() => {
             remove(zk, path, &record).await?;
-            Ok(Found::Removed)
+            Ok(SweptState::Removed)
         }
-        Ok(_) | Err(Error::NotATransaction { .. }) => Ok(Found::Kept),
+        Ok(_) | Err(Error::NotATransaction { .. }) => Ok(SweptState::Kept),
         Err(error) => Err(error),
     }
 }
 
 /// Decides a transaction that is overdue, unless another one has begun at its path.
-async fn decide(zk: &CuratorFramework, path: &ZPath, record: &Record) -> Result<(), Error> {
+async fn decide(
+    zk: &CuratorFramework,
+    path: &ZPath,
+    record: &TransactionRecord,
+) -> Result<(), Error> {
     let decided = match Coordinator::resume(zk, path.as_str()).await {
         Ok(mut coordinator) if coordinator.record() == record => {
             coordinator.abort().await.map(drop)

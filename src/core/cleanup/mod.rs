@@ -5,9 +5,9 @@
 //! 2. Its drop, or that of a guard, sends a [`Cleanup`] to the janitor
 //!    ([`Core::owe`](super::Core::owe)). If `close` comes first and the future is not polled,
 //!    `close` takes the cleanup out of the shared [`CleanupSlot`](slot::CleanupSlot).
-//! 3. The janitor calls [`perform`], which retries with a [`Backoff`](perform::Backoff).
-//! 4. Each of them has a [`Registration`] in [`Resources`]: `inspect` lists them, and `close` waits
-//!    for those with persistent nodes, and returns the paths that are left.
+//! 3. The janitor calls [`perform`], which retries with a pause that doubles.
+//! 4. Each of them has a [`ResourceRegistration`] in [`Resources`]: `inspect` lists them, and
+//!    `close` waits for those with persistent nodes, and returns the paths that are left.
 
 mod pending;
 mod perform;
@@ -20,8 +20,8 @@ use zk_curator_client::{Created, Version};
 
 pub(crate) use pending::PendingCleanup;
 pub(crate) use perform::perform;
-pub use registry::{HeldCleanup, HeldNode, HeldWatch, WatchKind};
-pub(crate) use registry::{Registration, Resources};
+pub use registry::{HeldNode, HeldWatch, HeldWatchKind, PendingDeletion};
+pub(crate) use registry::{ResourceRegistration, Resources};
 
 use super::authorship::{Authorship, Orphan};
 use super::protection::Protection;
@@ -33,7 +33,7 @@ use crate::raw::{RawFuture, RevocableFuture};
 /// session.
 pub(crate) enum Cleanup {
     /// Deletes a node.
-    Delete(Deletion),
+    Delete(OwedDeletion),
     /// Deletes the node of a create that was dropped before its reply.
     AbandonedCreate {
         session: Arc<Session>,
@@ -111,7 +111,7 @@ impl Cleanup {
     }
 }
 
-pub(crate) struct Deletion {
+pub(crate) struct OwedDeletion {
     pub(crate) session: Arc<Session>,
     pub(crate) path: String,
     pub(crate) version: Version,
@@ -125,7 +125,7 @@ pub(crate) struct Deletion {
     pub(crate) czxid: Option<i64>,
 }
 
-impl Deletion {
+impl OwedDeletion {
     /// Creates the deletion of a single node, at any version.
     pub(crate) const fn of(session: Arc<Session>, path: String, bound: bool) -> Self {
         Self {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use zk_curator_client::Error as RawError;
 
 use super::Cleanup;
-use super::registry::Registration;
+use super::registry::ResourceRegistration;
 use super::slot::CleanupSlot;
 use crate::core::shared::Core;
 
@@ -14,7 +14,7 @@ use crate::core::shared::Core;
 pub(crate) struct PendingCleanup<'a> {
     core: &'a Core,
     slot: Arc<CleanupSlot>,
-    _registration: Option<Registration>,
+    _registration: Option<ResourceRegistration>,
 }
 
 impl<'a> PendingCleanup<'a> {

@@ -4,10 +4,10 @@ use std::time::Duration;
 use zk_curator_client::internal::sleep;
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
-use super::{Cleanup, Deletion};
+use super::{Cleanup, OwedDeletion};
 use crate::core::authorship::Orphan;
 use crate::core::identity::delete_created_by;
-use crate::core::protection::{Found, Protection, find};
+use crate::core::protection::{ProtectedNode, Protection, find};
 use crate::core::quorum::read_behind_quorum;
 use crate::core::race::RACE_ROUNDS;
 use crate::core::session::Session;
@@ -43,8 +43,11 @@ pub(crate) async fn perform(core: &Core, cleanup: Cleanup) -> bool {
             match (answer, protection) {
                 (Ok(created), _) => {
                     let czxid = shared.then_some(created.stat.czxid);
-                    delete(core, Deletion { czxid, ..Deletion::of(session, created.path, bound) })
-                        .await
+                    delete(
+                        core,
+                        OwedDeletion { czxid, ..OwedDeletion::of(session, created.path, bound) },
+                    )
+                    .await
                 }
                 (Err(error), Some(protection)) if error.may_have_applied() => {
                     find_and_delete(core, session, &protection, bound).await
@@ -64,9 +67,9 @@ pub(crate) async fn perform(core: &Core, cleanup: Cleanup) -> bool {
     }
 }
 
-async fn delete(core: &Core, deletion: Deletion) -> bool {
-    let Deletion { session, path, version, mut first, bound, with_children, czxid } = deletion;
-    let mut backoff = Backoff::new(core, session, &path, bound);
+async fn delete(core: &Core, deletion: OwedDeletion) -> bool {
+    let OwedDeletion { session, path, version, mut first, bound, with_children, czxid } = deletion;
+    let mut backoff = CleanupBackoff::new(core, session, &path, bound);
     let mut sweeps = 0;
     loop {
         let raw = &*backoff.session.raw;
@@ -104,13 +107,13 @@ async fn find_and_delete(
     protection: &Protection,
     bound: bool,
 ) -> bool {
-    let mut backoff = Backoff::new(core, session, &protection.parent, bound);
+    let mut backoff = CleanupBackoff::new(core, session, &protection.parent, bound);
     let mut rounds = 0..RACE_ROUNDS;
     loop {
         let found = find(&*backoff.session.raw, protection).await;
         let answer = match found {
             Ok(None) => return true,
-            Ok(Some(Found { path, stat })) => {
+            Ok(Some(ProtectedNode { path, stat })) => {
                 tell!(debug, core, core.status(), path, "deleting a node whose creator has gone");
                 let version = stat.map_or(Version::Any, |stat| stat.version.into());
                 backoff.session.raw.delete(&path, version).await
@@ -131,7 +134,7 @@ async fn find_and_delete(
 }
 
 async fn delete_orphan(core: &Core, orphan: Orphan) -> bool {
-    let mut backoff = Backoff::new(core, Arc::clone(&orphan.session), &orphan.path, true);
+    let mut backoff = CleanupBackoff::new(core, Arc::clone(&orphan.session), &orphan.path, true);
     loop {
         if core.authors.is_in_flight(&orphan.path) {
             // The node of the other create cannot be told from the orphan yet.
@@ -160,12 +163,16 @@ async fn delete_orphan(core: &Core, orphan: Orphan) -> bool {
             "deleting a node whose creator has gone"
         );
         let (czxid, path) = (Some(stat.czxid), orphan.path.clone());
-        return delete(core, Deletion { czxid, ..Deletion::of(backoff.session, path, true) }).await;
+        return delete(
+            core,
+            OwedDeletion { czxid, ..OwedDeletion::of(backoff.session, path, true) },
+        )
+        .await;
     }
 }
 
 /// The pauses between the attempts of one cleanup.
-struct Backoff<'a> {
+struct CleanupBackoff<'a> {
     core: &'a Core,
     session: Arc<Session>,
     path: &'a str,
@@ -173,7 +180,7 @@ struct Backoff<'a> {
     pause: Duration,
 }
 
-impl<'a> Backoff<'a> {
+impl<'a> CleanupBackoff<'a> {
     const fn new(core: &'a Core, session: Arc<Session>, path: &'a str, bound: bool) -> Self {
         Self { core, session, path, bound, pause: FIRST_PAUSE }
     }

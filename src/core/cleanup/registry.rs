@@ -26,7 +26,7 @@ pub struct HeldNode {
 /// The kind of a watch.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WatchKind {
+pub enum HeldWatchKind {
     /// A watch for one change of the read state.
     Oneshot,
     /// A watch for all changes, until it is dropped.
@@ -40,13 +40,13 @@ pub struct HeldWatch {
     /// The path of the node on the server.
     pub path: String,
     /// The kind of the watch.
-    pub kind: WatchKind,
+    pub kind: HeldWatchKind,
 }
 
 /// A pending deletion of the janitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HeldCleanup {
+pub struct PendingDeletion {
     /// The path of the node to delete. If the node has to be found first, the parent and the prefix
     /// of its name.
     pub path: String,
@@ -56,10 +56,10 @@ pub struct HeldCleanup {
 
 /// The nodes, watches and cleanups of a framework, by registration.
 #[derive(Debug, Clone)]
-pub(crate) struct Resources(Arc<Signal<Inner>>, Meter);
+pub(crate) struct Resources(Arc<Signal<CleanupRegistryInner>>, Meter);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CleanupRegistryInner {
     next: u64,
     resources: BTreeMap<u64, Resource>,
     /// The number of cleanups for each path.
@@ -75,7 +75,7 @@ enum Resource {
     /// A node of a guard. The flag is `true` if the node outlives its session.
     Node(HeldNode, bool),
     Watch(HeldWatch),
-    Cleanup(HeldCleanup),
+    Cleanup(PendingDeletion),
     /// The cleanup of an unfinished future, by the path of its operation.
     PendingCleanup(String, Arc<CleanupSlot>),
 }
@@ -83,14 +83,14 @@ enum Resource {
 /// One entry, which ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it removes the entry"]
-pub(crate) struct Registration {
+pub(crate) struct ResourceRegistration {
     resources: Resources,
     number: u64,
 }
 
 impl Resources {
     pub(crate) fn new(meter: Meter) -> Self {
-        Self(Arc::new(Signal::new(Inner::default())), meter)
+        Self(Arc::new(Signal::new(CleanupRegistryInner::default())), meter)
     }
 
     pub(crate) const fn meter(&self) -> &Meter {
@@ -104,7 +104,7 @@ impl Resources {
         token: FencingToken,
         session_epoch: u64,
         persistent: bool,
-    ) -> Registration {
+    ) -> ResourceRegistration {
         self.hold(Resource::Node(
             HeldNode { path: path.to_owned(), token, session_epoch },
             persistent,
@@ -112,19 +112,19 @@ impl Resources {
     }
 
     /// Registers the persistent cleanup of a future.
-    pub(crate) fn pending(&self, path: &str, slot: &Arc<CleanupSlot>) -> Registration {
+    pub(crate) fn pending(&self, path: &str, slot: &Arc<CleanupSlot>) -> ResourceRegistration {
         self.hold(Resource::PendingCleanup(path.to_owned(), Arc::clone(slot)))
     }
 
-    pub(crate) fn watch(&self, path: &str, kind: WatchKind) -> Registration {
+    pub(crate) fn watch(&self, path: &str, kind: HeldWatchKind) -> ResourceRegistration {
         self.hold(Resource::Watch(HeldWatch { path: path.to_owned(), kind }))
     }
 
-    pub(crate) fn cleanup(&self, path: String, bound: bool) -> Registration {
-        self.hold(Resource::Cleanup(HeldCleanup { path, bound }))
+    pub(crate) fn cleanup(&self, path: String, bound: bool) -> ResourceRegistration {
+        self.hold(Resource::Cleanup(PendingDeletion { path, bound }))
     }
 
-    pub(crate) fn lists(&self) -> (Vec<HeldNode>, Vec<HeldWatch>, Vec<HeldCleanup>) {
+    pub(crate) fn lists(&self) -> (Vec<HeldNode>, Vec<HeldWatch>, Vec<PendingDeletion>) {
         let (mut nodes, mut watches, mut cleanups) = (Vec::new(), Vec::new(), Vec::new());
         self.0.look(|inner| {
             for resource in inner.resources.values() {
@@ -159,7 +159,7 @@ impl Resources {
     /// Waits until the present cleanups that end with their session have ended.
     pub(crate) async fn released(&self) {
         let is_bound = |resource: &Resource| {
-            matches!(resource, Resource::Cleanup(HeldCleanup { bound: true, .. }))
+            matches!(resource, Resource::Cleanup(PendingDeletion { bound: true, .. }))
         };
         let before = self.0.look(|inner| inner.next);
         self.0
@@ -189,7 +189,7 @@ impl Resources {
         self.0.look(|inner| {
             let alive = inner.resources.iter().filter_map(|(number, resource)| match resource {
                 Resource::Node(HeldNode { path, .. }, true) => Some((number, path)),
-                Resource::Cleanup(HeldCleanup { path, bound: false }) => Some((number, path)),
+                Resource::Cleanup(PendingDeletion { path, bound: false }) => Some((number, path)),
                 Resource::PendingCleanup(path, slot) if slot.is_owed() => Some((number, path)),
                 _ => None,
             });
@@ -198,7 +198,7 @@ impl Resources {
         })
     }
 
-    fn hold(&self, resource: Resource) -> Registration {
+    fn hold(&self, resource: Resource) -> ResourceRegistration {
         resource.measure(&self.1, 1.0);
         let number = self.0.modify(|inner| {
             let number = inner.next;
@@ -210,11 +210,11 @@ impl Resources {
             inner.resources.insert(number, resource);
             number
         });
-        Registration { resources: self.clone(), number }
+        ResourceRegistration { resources: self.clone(), number }
     }
 }
 
-impl Inner {
+impl CleanupRegistryInner {
     fn owes(&self, path: &str) -> bool {
         self.owed.contains_key(path)
     }
@@ -261,7 +261,7 @@ impl fmt::Debug for Resource {
     }
 }
 
-impl Registration {
+impl ResourceRegistration {
     /// Ends the cleanup with success. If it is dropped without this call, its node is left behind.
     pub(crate) fn settle(self) {
         self.end(true);
@@ -282,7 +282,7 @@ impl Registration {
     fn end(&self, done: bool) {
         let resource = self.resources.0.modify(|inner| {
             let resource = inner.remove(self.number);
-            if let Some(Resource::Cleanup(HeldCleanup { path, bound: false })) = &resource
+            if let Some(Resource::Cleanup(PendingDeletion { path, bound: false })) = &resource
                 && !done
             {
                 inner.left.insert(self.number, path.clone());
@@ -299,7 +299,7 @@ impl Registration {
     }
 }
 
-impl Drop for Registration {
+impl Drop for ResourceRegistration {
     fn drop(&mut self) {
         self.end(false);
     }
@@ -314,14 +314,14 @@ impl fmt::Display for HeldNode {
 impl fmt::Display for HeldWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            WatchKind::Oneshot => "one-shot",
-            WatchKind::Persistent => "persistent",
+            HeldWatchKind::Oneshot => "one-shot",
+            HeldWatchKind::Persistent => "persistent",
         };
         write!(f, "{}  {kind}", self.path)
     }
 }
 
-impl fmt::Display for HeldCleanup {
+impl fmt::Display for PendingDeletion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let until = if self.bound { ", or ends with its session" } else { "" };
         write!(f, "{}  to be deleted{until}", self.path)

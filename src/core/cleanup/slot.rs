@@ -8,10 +8,10 @@ use super::Cleanup;
 
 /// A cleanup that both the future and `close` can reach.
 #[derive(Default)]
-pub(crate) struct CleanupSlot(Locked<State>);
+pub(crate) struct CleanupSlot(Locked<CleanupState>);
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct CleanupState {
     pub(super) cleanup: Option<Cleanup>,
     /// The waker of the future, if it waits for a response that the cleanup has.
     pub(super) waiter: Option<Waker>,
@@ -39,7 +39,7 @@ impl CleanupSlot {
         self.lock().cleanup.is_some()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, CleanupState> {
         self.0.lock()
     }
 }

@@ -205,7 +205,7 @@ impl OperationSeries {
 
 /// Measures one operation. If it is dropped before the end, the operation counts as cancelled.
 #[derive(Debug)]
-pub(crate) struct Measured<'a>(Metered<Option<OpenOperation<'a>>>);
+pub(crate) struct MeasuredOperation<'a>(Metered<Option<OpenOperation<'a>>>);
 
 /// An operation until its end.
 #[derive(Debug)]
@@ -217,7 +217,7 @@ struct OpenOperation<'a> {
     result: &'a Series<Counter>,
 }
 
-impl<'a> Measured<'a> {
+impl<'a> MeasuredOperation<'a> {
     pub(crate) fn new(operations: &'a Metered<OperationMetrics>, operation: &'static str) -> Self {
         debug_assert!(
             OPERATIONS.binary_search(&operation).is_ok(),

@@ -10,7 +10,7 @@ use zk_curator_client::{Acl, CreateMode, Error as RawError, Version};
 use super::parents::{Parents, parent_options};
 use super::settings::{compression_settings, node_settings};
 use super::transaction_op::CreateOp;
-use super::{Target, Transaction, call_options, output};
+use super::{OpTarget, Transaction, call_options, output};
 use crate::core::Authorship;
 use crate::error::Result;
 use crate::framework::CuratorFramework;
@@ -42,14 +42,14 @@ impl CuratorFramework {
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct CreateBuilder<R = output::Plain> {
-    target: Target<R>,
-    options: Options,
+    target: OpTarget<R>,
+    options: CreateOptions,
     parents: Parents,
 }
 
 /// The node to create.
 #[derive(Debug)]
-struct Options {
+struct CreateOptions {
     data: Option<Bytes>,
     acl: Option<Vec<Acl>>,
     mode: CreateMode,
@@ -71,7 +71,7 @@ struct Options {
 
 impl CreateBuilder {
     pub(crate) fn new(zk: CuratorFramework, path: String) -> Self {
-        let options = Options {
+        let options = CreateOptions {
             data: None,
             acl: None,
             mode: CreateMode::Persistent,
@@ -85,7 +85,7 @@ impl CreateBuilder {
             or_set_data: None,
             read: None,
         };
-        Self { target: Target::new(zk, "create", path), options, parents: Parents::default() }
+        Self { target: OpTarget::new(zk, "create", path), options, parents: Parents::default() }
     }
 
     /// **Awaiting returns** an [`OwnedNode`](crate::OwnedNode), which deletes the node when it is
@@ -117,7 +117,7 @@ impl CreateBuilder {
         let Self { target, options, parents } = self;
         let conflict = (options.protected || options.accepts_existing())
             .then_some("a certain create cannot be protected, idempotent or replace data");
-        let Options { data, acl, mode, ttl, compressed, .. } = options;
+        let CreateOptions { data, acl, mode, ttl, compressed, .. } = options;
         let (path, data) = (target.path.clone(), data.map(Some));
         let op = CreateOp { path, data, acl, mode, ttl, compressed };
         Transaction::single(target, op, parents, conflict)
@@ -220,9 +220,9 @@ impl<R> CreateBuilder<R> {
     }
 }
 
-impl Options {
+impl CreateOptions {
     /// Refuses contradictory options.
-    fn check<R>(&self, target: &Target<R>, owned: bool) -> Result<()> {
+    fn check<R>(&self, target: &OpTarget<R>, owned: bool) -> Result<()> {
         let why = if self.accepts_existing() && self.mode.is_sequential() {
             "a sequential create always makes a new node"
         } else if owned

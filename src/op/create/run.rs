@@ -10,16 +10,17 @@ use zk_curator_client::{
     Acl, CreateMode, Created, Error as RawError, ErrorCode, Op, Stat, Version,
 };
 
-use super::{CreateBuilder, Options};
+use super::{CreateBuilder, CreateOptions};
 use crate::chroot;
 use crate::core::{
-    Authorship, Cleanup, Core, Found, PendingCreate, Protection, RACE_ROUNDS, find, new_prefix,
+    Authorship, Cleanup, Core, PendingCreate, ProtectedNode, Protection, RACE_ROUNDS, find,
+    new_prefix,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::parents::{create_parents, missing_chroot};
-use crate::op::protected::ProtectedCreate;
-use crate::op::set_data::Write;
-use crate::op::{Attempt, Target, awaits, output};
+use crate::op::protected::TrackedCreate;
+use crate::op::set_data::DataWrite;
+use crate::op::{AttemptClient, OpTarget, awaits, output};
 use crate::owned_node::OwnedNode;
 use crate::path::{split, validate_create};
 use crate::raw::{RawClient, RawFuture};
@@ -27,14 +28,14 @@ use crate::retry::{Budget, RetryLoop};
 use crate::schema::Intent;
 
 /// The node to create, with the defaults filled in.
-struct Request {
+struct CreateSpec {
     /// The path on the server, without a prefix.
     path: String,
     data: Bytes,
     acl: Vec<Acl>,
 }
 
-impl Request {
+impl CreateSpec {
     fn parent(&self) -> &str {
         split(&self.path).0
     }
@@ -44,37 +45,37 @@ impl Request {
 type Beside<'a, T> = dyn Fn(&dyn RawClient, &str) -> RawFuture<T> + Send + Sync + 'a;
 
 /// A read that was sent with a create, and the epoch of its session.
-type InFlight<T> = (u64, RawFuture<T>);
+type SentRead<T> = (u64, RawFuture<T>);
 
 /// The response to a create.
-struct Sent<'a, T> {
+struct AnsweredCreate<'a, T> {
     created: Created,
-    read: Option<InFlight<T>>,
+    read: Option<SentRead<T>>,
     /// The create, until its node is kept.
     pending: Option<PendingCreate<'a>>,
 }
 
 /// An existing node.
 struct Made<'a, T> {
-    sent: Sent<'a, T>,
-    attempt: Attempt,
+    sent: AnsweredCreate<'a, T>,
+    attempt: AttemptClient,
 }
 
 impl<T> Made<'_, T> {
     /// Returns a node of an earlier attempt.
-    const fn found(created: Created, attempt: Attempt) -> Self {
-        Self { sent: Sent { created, read: None, pending: None }, attempt }
+    const fn found(created: Created, attempt: AttemptClient) -> Self {
+        Self { sent: AnsweredCreate { created, read: None, pending: None }, attempt }
     }
 
     /// Turns the node into the value of the caller. The create is settled after that.
-    fn kept<K>(self, keep: impl FnOnce(Created, &Attempt) -> K) -> (K, Option<InFlight<T>>) {
-        let Self { sent: Sent { created, read, pending: _until_kept }, attempt } = self;
+    fn kept<K>(self, keep: impl FnOnce(Created, &AttemptClient) -> K) -> (K, Option<SentRead<T>>) {
+        let Self { sent: AnsweredCreate { created, read, pending: _until_kept }, attempt } = self;
         (keep(created, &attempt), read)
     }
 }
 
 /// The reaction to a refusal.
-enum Refusal {
+enum RefusalReaction {
     /// The create is sent again.
     Again,
     Exists(Created),
@@ -84,7 +85,7 @@ enum Refusal {
 
 /// The result of the search for the node of a create whose response was lost.
 enum Search {
-    Found(Created, Attempt),
+    Found(Created, AttemptClient),
     /// The node does not exist, and has to be created again.
     NotThere,
     /// The search gave up. The janitor continues it, because the create is not settled.
@@ -92,9 +93,9 @@ enum Search {
 }
 
 /// One call of a create.
-struct Creation<'a, R, T> {
+struct CreateCall<'a, R, T> {
     of: &'a CreateBuilder<R>,
-    request: &'a Request,
+    request: &'a CreateSpec,
     author: Option<&'a Authorship>,
     beside: Option<&'a Beside<'a, T>>,
     rounds: Range<u32>,
@@ -107,7 +108,7 @@ impl<R> CreateBuilder<R> {
     async fn run<K, T>(
         mut self,
         owned: bool,
-        keep: impl Fn(&Self, Created, &Attempt) -> K,
+        keep: impl Fn(&Self, Created, &AttemptClient) -> K,
         beside: Option<&Beside<'_, T>>,
     ) -> Result<(K, Option<T>)> {
         let author = self.options.author.take().unwrap_or_default();
@@ -117,14 +118,14 @@ impl<R> CreateBuilder<R> {
         let mut protected = self.protected_create(&request, author, owned);
         let mut budget = self.target.budget();
         let rounds = 0..RACE_ROUNDS;
-        let mut creation = Creation { of: &self, request: &request, author, beside, rounds };
+        let mut creation = CreateCall { of: &self, request: &request, author, beside, rounds };
         let made = creation.create(&mut protected, &mut budget).await?;
         let (node, read) = made.kept(|created, attempt| keep(&self, created, attempt));
         Ok((node, creation.read_beside(&mut budget, read).await?))
     }
 
     /// Checks the options, and completes them with the defaults of the framework.
-    fn request(&mut self, owned: bool) -> Result<Request> {
+    fn request(&mut self, owned: bool) -> Result<CreateSpec> {
         self.options.check(&self.target, owned)?;
         let (own_data, own_acl) = (self.options.data.take(), self.options.acl.take());
         let (target, mode) = (&self.target, self.options.mode);
@@ -133,18 +134,24 @@ impl<R> CreateBuilder<R> {
         let path = target.zk.ns().apply_create(&target.path, mode.is_sequential());
         let core = target.zk.core();
         let acl = own_acl.unwrap_or_else(|| core.acl_of(&path));
+        let is_default = own_data.is_none();
         let plain = own_data.unwrap_or_else(|| core.default_data());
         target.admit(Intent::Create { mode, data: &plain, acl: &acl })?;
-        let data = target.compress(self.options.compressed, plain)?;
-        Ok(Request { path, data, acl })
+        // A node without data has none to compress.
+        let data = if is_default && plain.is_empty() {
+            plain
+        } else {
+            target.compress(self.options.compressed, plain)?
+        };
+        Ok(CreateSpec { path, data, acl })
     }
 
     fn protected_create<'a>(
         &'a self,
-        request: &'a Request,
+        request: &'a CreateSpec,
         author: Option<&'a Authorship>,
         owned: bool,
-    ) -> ProtectedCreate<'a> {
+    ) -> TrackedCreate<'a> {
         let (core, options) = (self.target.zk.core(), &self.options);
         let (parent, name) = split(&request.path);
         let protection = options.protected.then(|| Protection {
@@ -153,7 +160,7 @@ impl<R> CreateBuilder<R> {
             data: options.by_data.then(|| request.data.clone()),
         });
         let (bound, owes) = (options.mode.is_ephemeral(), owned || options.protected);
-        ProtectedCreate::new(
+        TrackedCreate::new(
             core,
             &request.path,
             protection,
@@ -165,23 +172,23 @@ impl<R> CreateBuilder<R> {
     }
 
     /// Returns the node without a guard, with its path within the namespace.
-    fn plain(&self, created: Created, _: &Attempt) -> Created {
+    fn plain(&self, created: Created, _: &AttemptClient) -> Created {
         Created::new(self.target.zk.ns().strip(&created.path).to_owned(), created.stat)
     }
 
     /// Returns the node with a guard.
-    fn guarded(&self, created: Created, attempt: &Attempt) -> OwnedNode {
+    fn guarded(&self, created: Created, attempt: &AttemptClient) -> OwnedNode {
         let session = Arc::clone(&attempt.session);
         let ephemeral = self.options.mode.is_ephemeral();
         OwnedNode::new(&self.target.zk, created, session, ephemeral, self.options.shares_name())
     }
 }
 
-impl<'a, R, T> Creation<'a, R, T> {
+impl<'a, R, T> CreateCall<'a, R, T> {
     /// Sends the create until the node exists, or certainly does not.
     async fn create(
         &mut self,
-        protected: &mut ProtectedCreate<'_>,
+        protected: &mut TrackedCreate<'_>,
         budget: &mut Budget<'_>,
     ) -> Result<Made<'a, T>> {
         let (target, options) = (&self.of.target, &self.of.options);
@@ -196,9 +203,9 @@ impl<'a, R, T> Creation<'a, R, T> {
             };
             if let RawError::Refused(code) = error {
                 match self.refused(code, owed, &attempt, &mut retries).await? {
-                    Refusal::Again => continue,
-                    Refusal::Exists(created) => return Ok(Made::found(created, attempt)),
-                    Refusal::Final => {}
+                    RefusalReaction::Again => continue,
+                    RefusalReaction::Exists(created) => return Ok(Made::found(created, attempt)),
+                    RefusalReaction::Final => {}
                 }
             }
             let (error, epoch) = (target.error(error), attempt.session.epoch);
@@ -224,14 +231,14 @@ impl<'a, R, T> Creation<'a, R, T> {
     /// create.
     async fn send(
         &self,
-        protected: &mut ProtectedCreate<'_>,
-        attempt: &Attempt,
+        protected: &mut TrackedCreate<'_>,
+        attempt: &AttemptClient,
         left: Option<Duration>,
-    ) -> Result<Sent<'a, T>, RawError> {
+    ) -> Result<AnsweredCreate<'a, T>, RawError> {
         let (request, author) = (self.request, self.author);
         let core = self.of.target.zk.core();
         let authors = &core.authors;
-        let Options { mode, ttl, .. } = self.of.options;
+        let CreateOptions { mode, ttl, .. } = self.of.options;
         let (data, acl) = (Some(request.data.clone()), request.acl.clone());
         let op = Op::Create { path: protected.node_path(), data, acl, mode, ttl };
         if let Some(author) = author {
@@ -262,7 +269,7 @@ impl<'a, R, T> Creation<'a, R, T> {
             (Ok(created), None) => authors.created(&created.path, created.stat.czxid),
             _ => {}
         }
-        Ok(Sent { created: response?, read, pending })
+        Ok(AnsweredCreate { created: response?, read, pending })
     }
 
     /// Creates what is missing, adopts the node that is there, or waits for its deletion.
@@ -270,33 +277,33 @@ impl<'a, R, T> Creation<'a, R, T> {
         &mut self,
         code: ErrorCode,
         owed: bool,
-        attempt: &Attempt,
+        attempt: &AttemptClient,
         retries: &mut RetryLoop<'_, '_>,
-    ) -> Result<Refusal> {
+    ) -> Result<RefusalReaction> {
         let (target, parent) = (&self.of.target, self.request.parent());
         let core = target.zk.core();
         match code {
             ErrorCode::NoNode if parent == "/" => {
                 let has_rounds = self.rounds.next().is_some();
                 if has_rounds && chroot::restore(core, retries.budget().time_left()).await {
-                    return Ok(Refusal::Again);
+                    return Ok(RefusalReaction::Again);
                 }
                 Err(retries.failure(missing_chroot(target)))
             }
             ErrorCode::NoNode if self.rounds.next().is_some() => {
                 let parents =
                     create_parents(target, retries.budget(), parent, &self.of.parents).await;
-                parents.map(|()| Refusal::Again).map_err(|last| retries.failure(last))
+                parents.map(|()| RefusalReaction::Again).map_err(|last| retries.failure(last))
             }
             ErrorCode::NodeExists if self.of.options.accepts_existing() => {
                 match self.adopt(retries.budget(), attempt).await {
-                    Ok(Some(created)) => Ok(Refusal::Exists(created)),
+                    Ok(Some(created)) => Ok(RefusalReaction::Exists(created)),
                     // The node was deleted after the create was refused.
-                    Ok(None) if self.rounds.next().is_some() => Ok(Refusal::Again),
+                    Ok(None) if self.rounds.next().is_some() => Ok(RefusalReaction::Again),
                     Ok(None) => Err(retries.failure(target.error(RawError::Refused(code)))),
                     Err(taken) if owed && is_taken(&taken) && self.rounds.next().is_some() => {
                         let settled = settled(core, retries.budget(), &self.request.path).await;
-                        settled.map(|()| Refusal::Again).map_err(|_| taken)
+                        settled.map(|()| RefusalReaction::Again).map_err(|_| taken)
                     }
                     Err(error) if is_taken(&error) && self.author.is_some() => Err(error),
                     Err(error) => Err(retries.failure(error)),
@@ -306,16 +313,20 @@ impl<'a, R, T> Creation<'a, R, T> {
             ErrorCode::NodeExists if owed && self.rounds.next().is_some() => {
                 let settled = settled(core, retries.budget(), &self.request.path).await;
                 let failure = |taken| retries.failure(target.error(taken));
-                settled.map(|()| Refusal::Again).map_err(failure)
+                settled.map(|()| RefusalReaction::Again).map_err(failure)
             }
-            _ => Ok(Refusal::Final),
+            _ => Ok(RefusalReaction::Final),
         }
     }
 
     /// Returns the existing node if it is acceptable, after replacing its data if that was
     /// requested. Returns `None` if it was deleted.
-    async fn adopt(&self, budget: &mut Budget<'_>, attempt: &Attempt) -> Result<Option<Created>> {
-        let (target, options, Request { path, data, .. }) =
+    async fn adopt(
+        &self,
+        budget: &mut Budget<'_>,
+        attempt: &AttemptClient,
+    ) -> Result<Option<Created>> {
+        let (target, options, CreateSpec { path, data, .. }) =
             (&self.of.target, &self.of.options, self.request);
         let session = &*attempt.session;
         let taken = || Err(target.error(RawError::Refused(ErrorCode::NodeExists)));
@@ -355,7 +366,7 @@ impl<'a, R, T> Creation<'a, R, T> {
             }
         }
         let Some(version) = options.or_set_data else { return taken() };
-        let write = Write { data, version, idempotent: options.idempotent };
+        let write = DataWrite { data, version, idempotent: options.idempotent };
         match write.run(target, budget, path).await {
             Ok(stat) => Ok(Some(Created::new(path.to_owned(), stat))),
             // A missing node is created, not written again (CURATOR-719).
@@ -366,7 +377,7 @@ impl<'a, R, T> Creation<'a, R, T> {
     /// Searches for the node of a protected create after its response was `lost`.
     async fn search(
         &self,
-        protected: &mut ProtectedCreate<'_>,
+        protected: &mut TrackedCreate<'_>,
         budget: &mut Budget<'_>,
         lost: &Error,
         mut epoch: u64,
@@ -395,14 +406,14 @@ impl<'a, R, T> Creation<'a, R, T> {
     /// earlier session, unless other clients may have created it.
     async fn find_created(
         &self,
-        protected: &mut ProtectedCreate<'_>,
-        attempt: &Attempt,
+        protected: &mut TrackedCreate<'_>,
+        attempt: &AttemptClient,
     ) -> Result<Option<Created>, RawError> {
         let raw = &*attempt.raw;
         let Some(protection) = protected.protection().cloned() else {
             return Err(RawError::UnexpectedResponse);
         };
-        let Some(Found { path, stat }) = find(raw, &protection).await? else {
+        let Some(ProtectedNode { path, stat }) = find(raw, &protection).await? else {
             protected.settle()?;
             return Ok(None);
         };
@@ -436,7 +447,7 @@ impl<'a, R, T> Creation<'a, R, T> {
     async fn read_beside(
         &self,
         budget: &mut Budget<'_>,
-        mut in_flight: Option<InFlight<T>>,
+        mut in_flight: Option<SentRead<T>>,
     ) -> Result<Option<T>> {
         // Without a companion read, a completed create cannot fail here.
         let Some(beside) = self.beside else { return Ok(None) };
@@ -496,7 +507,7 @@ awaits!(CreateBuilder<output::OwnedWithData> => (OwnedNode, Option<(Bytes, Stat)
     let path = this.target.server_path_of(&of)?;
     let read = |raw: &dyn RawClient, _: &str| raw.get_data(&path);
     let (node, read) = this.run(true, Self::guarded, Some(&read)).await?;
-    let target = Target::<output::Plain>::new(zk, "create", of);
+    let target = OpTarget::<output::Plain>::new(zk, "create", of);
     let read = read.map(|read| Ok((target.decompress(None, read.data)?, read.stat)));
     Ok((node, read.transpose()?))
 });

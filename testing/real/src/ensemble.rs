@@ -95,8 +95,8 @@ impl RealEnsemble {
         self.servers[server].kill().await
     }
 
-    /// Asks a server to end (SIGTERM), and kills it after 30 seconds. Has no effect if it is already
-    /// stopped.
+    /// Asks a server to end (SIGTERM), and kills it after 30 seconds. Has no effect if it is
+    /// already stopped.
     ///
     /// # Errors
     /// [`RealError::Io`] when the operating system refuses.

@@ -7,11 +7,11 @@
 //! which elect a leader.
 //!
 //! # Tests
-//! A test that needs Java begins with [`or_skip`], or with [`chroot_or_skip`] if it needs only nodes
-//! of its own. Without Java it prints a line and passes, so `cargo test --workspace` needs only the
-//! Rust toolchain. With `ZK_CURATOR_REQUIRE_REAL=1`, as in
-//! CI, the test fails instead, because a skipped test proves nothing. With
-//! `ZK_CURATOR_REQUIRE_REAL=0` the test is always skipped, for a quick run of everything else.
+//! A test that needs Java begins with [`or_skip`], or with [`chroot_or_skip`] if it needs only
+//! nodes of its own. Without Java it prints a line and passes, so `cargo test --workspace` needs
+//! only the Rust toolchain. With `ZK_CURATOR_REQUIRE_REAL=1`, as in CI, the test fails instead,
+//! because a skipped test proves nothing. With `ZK_CURATOR_REQUIRE_REAL=0` the test is always
+//! skipped, for a quick run of everything else.
 //!
 //! ```
 //! # async fn test() {
@@ -85,8 +85,8 @@ pub fn runs(test: &str, available: Result<(), impl std::fmt::Display>) -> bool {
     false
 }
 
-/// Starts Apache ZooKeeper for `test`, by [`quick_start`](RealZooKeeperBuilder::quick_start). If it is
-/// not installed, prints a line to standard error and returns `None`.
+/// Starts Apache ZooKeeper for `test`, by [`quick_start`](RealZooKeeperBuilder::quick_start). If it
+/// is not installed, prints a line to standard error and returns `None`.
 ///
 /// # Panics
 /// Panics if it is not installed and [`required`] returns `true`, or if it is installed but does

@@ -22,7 +22,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a session. It panics, as all of its functions, if the server does not answer as expected.
+    /// Opens a session. It panics, as all of its functions, if the server does not answer as
+    /// expected.
     #[must_use]
     pub fn open(addr: SocketAddr, timeout_ms: i32) -> Self {
         Self::negotiate(addr, timeout_ms).0

@@ -38,8 +38,8 @@ async fn orders_survive_their_servers() -> Result<(), Box<dyn Error>> {
     zk.set_data("/orders", "paused").idempotent().await?;
     ensemble.resume(follower).await?;
 
-    // An orderly stop, of a majority. ZooKeeper before 3.9.4 may lose acknowledged writes if a server
-    // ends while others elect a leader, so the test waits for the end of each election.
+    // An orderly stop, of a majority. ZooKeeper before 3.9.4 may lose acknowledged writes if a
+    // server ends while others elect a leader, so the test waits for the end of each election.
     ensemble.wait_until_synced().await?;
     ensemble.stop(0).await?;
     ensemble.wait_until_synced().await?;

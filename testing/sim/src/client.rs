@@ -1,18 +1,18 @@
 //! The interface of a workload to its run: a [`Client`], the same in simulated and in real time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use fastrand::Rng;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zk_curator::observe::{Held, Recorder, Step};
 use zk_curator::retry::BoundedExponentialBackoffRetry;
@@ -23,11 +23,10 @@ use zk_curator_testing::with_causes;
 
 use super::checkers::Violation;
 use super::deadline::may_be_of_a_deadline;
-use super::history::{Event, History, Lifecycle, Name, ProcessId};
+use super::history::{Event, Lifecycle, Name, ProcessId};
 use super::options::ClientSettings;
-use super::remote::Remote;
-use super::resource::FencedResource;
 use super::seed;
+use super::shared_run::Run;
 
 /// An error that ends a workload: a bug of the code under test or of the workload.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -56,145 +55,6 @@ impl Workload {
 impl fmt::Debug for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workload").finish_non_exhaustive()
-    }
-}
-
-/// The state that the clients of a run share: the history, the clock, and the phase of the faults.
-///
-/// Cheap to clone: clones are the same run.
-#[derive(Clone)]
-pub struct Run {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    /// The place of the history and the resources, if they are outside this process.
-    remote: Option<Arc<dyn Remote>>,
-    began: Instant,
-    history: Locked<History>,
-    violation: Locked<Option<Violation>>,
-    failed: CancellationToken,
-    faults_over: CancellationToken,
-    /// One future in this many is cancelled; zero for none.
-    cancelling: AtomicU32,
-    cancelled: AtomicU64,
-    numbers: AtomicU64,
-    resources: Locked<BTreeMap<Name, FencedResource>>,
-}
-
-impl Default for Run {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Run {
-    /// Creates a run that begins now, with faults.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with(None)
-    }
-
-    /// Creates the part of a run that is in this process.
-    #[must_use]
-    pub fn remote(remote: Arc<dyn Remote>) -> Self {
-        Self::with(Some(remote))
-    }
-
-    fn with(remote: Option<Arc<dyn Remote>>) -> Self {
-        let shared = Shared {
-            remote,
-            began: Instant::now(),
-            history: Locked::default(),
-            violation: Locked::default(),
-            failed: CancellationToken::new(),
-            faults_over: CancellationToken::new(),
-            cancelling: AtomicU32::new(0),
-            cancelled: AtomicU64::new(0),
-            numbers: AtomicU64::new(1),
-            resources: Locked::default(),
-        };
-        Self { shared: Arc::new(shared) }
-    }
-
-    /// Records an event at the present time.
-    pub fn record(&self, who: ProcessId, event: impl Into<Event>) {
-        match &self.shared.remote {
-            Some(remote) => remote.record(who, event.into()),
-            None => self.shared.history.lock().record(self.elapsed(), who, event),
-        }
-    }
-
-    /// Returns the time since the run began.
-    #[must_use]
-    pub fn elapsed(&self) -> Duration {
-        self.shared.began.elapsed()
-    }
-
-    /// Returns the events that were recorded so far.
-    #[must_use]
-    pub fn history(&self) -> History {
-        self.shared.history.lock().clone()
-    }
-
-    /// Returns the place of the next record.
-    pub(crate) fn place(&self) -> usize {
-        self.shared.history.lock().records().len()
-    }
-
-    /// Returns a number that is unique in this run: for holds, calls and items.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        match &self.shared.remote {
-            Some(remote) => remote.number(),
-            None => self.shared.numbers.fetch_add(1, Ordering::Relaxed),
-        }
-    }
-
-    /// Declares that there will be no more faults: [`Client::faults_are_over`].
-    pub fn end_faults(&self) {
-        if !self.shared.faults_over.is_cancelled() {
-            self.record(ProcessId::World, Event::FaultsOver);
-            self.shared.faults_over.cancel();
-        }
-    }
-
-    /// Makes [`Client::maybe_cancel`] cancel one future in this many. Zero, the default, cancels
-    /// none.
-    pub fn set_cancelling(&self, one_in: u32) {
-        self.shared.cancelling.store(one_in, Ordering::Relaxed);
-    }
-
-    /// Returns the number of futures that [`Client::maybe_cancel`] has cancelled.
-    #[must_use]
-    pub fn cancelled(&self) -> u64 {
-        self.shared.cancelled.load(Ordering::Relaxed)
-    }
-
-    /// Fails the run with a violation. Only the first violation counts.
-    pub fn fail(&self, violation: Violation) {
-        self.shared.violation.lock().get_or_insert(violation);
-        self.shared.failed.cancel();
-    }
-
-    /// Returns the violation, if there is one.
-    #[must_use]
-    pub fn violation(&self) -> Option<Violation> {
-        self.shared.violation.lock().clone()
-    }
-
-    /// Completes when the run has failed.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    pub async fn failed(&self) {
-        self.shared.failed.cancelled().await;
-    }
-}
-
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("elapsed", &self.elapsed()).finish_non_exhaustive()
     }
 }
 
@@ -651,9 +511,9 @@ impl Client {
     }
 
     /// Uses a resource outside ZooKeeper, such as a storage service, by a hold, and records the
-    /// result. The [resource](FencedResource) of this name is the same for all clients of the run.
-    /// It refuses tokens that are too old. The request takes up to 20 ms, and arrives even if the
-    /// hold has ended in between.
+    /// result. The [resource](super::FencedResource) of this name is the same for all clients of
+    /// the run. It refuses tokens that are too old. The request takes up to 20 ms, and arrives even
+    /// if the hold has ended in between.
     ///
     /// # Cancel safety
     /// If the future is dropped, the request may or may not have arrived.

@@ -381,6 +381,7 @@ impl FaultAction {
 }
 
 impl fmt::Display for FaultAction {
+    #[expect(clippy::too_many_lines, reason = "a list of texts")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let arrow = |direction: &Direction| match direction {
             Direction::Both => "nothing gets through",

@@ -70,13 +70,14 @@ mod run;
 pub mod scenarios;
 mod seed;
 mod service;
+mod shared_run;
 mod shrink;
 mod sim;
 mod watch;
 mod world;
 
 pub use checkers::Violation;
-pub use client::{Client, ClientParts, Failure, Rounds, Run, Running, Task, Workload};
+pub use client::{Client, ClientParts, Failure, Rounds, Running, Task, Workload};
 pub use coverage::Coverage;
 pub use faults::{Fault, FaultAction, FaultKind, Faults};
 pub use history::{Event, History, Record};
@@ -84,6 +85,7 @@ pub use options::{ClientSettings, Setting};
 pub use outcome::{Injected, Outcome, RunStats};
 pub use resource::FencedResource;
 pub use scenarios::Scenario;
+pub use shared_run::Run;
 pub use shrink::Shrunk;
 pub use sim::Sim;
 

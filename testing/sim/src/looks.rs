@@ -10,8 +10,8 @@ use zk_curator_proto::OpCode;
 use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{NodeWrite, RuleGuard, TestCluster, Verdict, WriteKind};
 
-use super::client::Run;
 use super::history::{Event, Hold};
+use super::shared_run::Run;
 
 /// Servers cannot delete a node by its identity. A client that reads its node and then deletes it
 /// can delete another node of the same version that has replaced it in between.

@@ -8,9 +8,9 @@ use zk_curator_client::internal::Locked;
 ///
 /// It remembers the highest token that it was used with. An exclusive use ([`HoldMode::Exclusive`],
 /// [`HoldMode::Leader`]) needs that token or a higher one. A shared use ([`HoldMode::Shared`],
-/// [`HoldMode::Lease`]) needs a token that is not lower than the highest token of an exclusive use.
-/// So readers come in any order, but no reader comes after a later writer, and no writer after a
-/// later reader.
+/// [`HoldMode::Permit`]) needs a token that is not lower than the highest token of an exclusive
+/// use. So readers come in any order, but no reader comes after a later writer, and no writer after
+/// a later reader.
 #[derive(Debug, Default)]
 pub struct FencedResource(Locked<Seen>);
 

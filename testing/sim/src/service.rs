@@ -4,8 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_curator::{CancellationToken, CuratorFramework};
+use zk_curator::CuratorFramework;
 use zk_curator_client::internal::sleep;
+use zk_curator_recipes::Shutdown;
 
 use super::client::{Client, Ended, Failure};
 use super::history::ProcessId;
@@ -73,7 +74,7 @@ impl Sim {
     /// Runs a service as [`service`](Self::service) does, with a signal to stop producing, for
     /// services that put items into a queue.
     ///
-    /// The token is cancelled three session timeouts after the last fault. The service should then
+    /// The shutdown begins three session timeouts after the last fault. The service should then
     /// start no new work, process the remaining items, and return. If it has not returned three
     /// session timeouts later, it is dropped. [`Delivery`](crate::checkers::Delivery) counts an
     /// item that is in the queue at the end as lost, so a service that never stops producing fails
@@ -83,13 +84,13 @@ impl Sim {
     /// and a consumer.
     pub fn stoppable_service<F, Fut, E>(self, serve: F) -> Self
     where
-        F: Fn(CuratorFramework, Client, CancellationToken) -> Fut + Send + Sync + 'static,
+        F: Fn(CuratorFramework, Client, Shutdown) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure> + 'static,
     {
         let serve = Arc::new(serve);
         self.workload(move |client| {
-            let (serve, stop) = (Arc::clone(&serve), CancellationToken::new());
+            let (serve, stop) = (Arc::clone(&serve), Shutdown::new());
             async move { life(&client, Some(&stop), |zk| serve(zk, client.clone(), stop.clone())).await }
         })
     }
@@ -98,7 +99,7 @@ impl Sim {
 /// Runs one life of a process with a service.
 async fn life<Fut, E>(
     client: &Client,
-    stop: Option<&CancellationToken>,
+    stop: Option<&Shutdown>,
     serve: impl FnOnce(CuratorFramework) -> Fut,
 ) -> Result<(), Failure>
 where
@@ -114,7 +115,7 @@ where
         client.faults_are_over().await;
         sleep(client.session_timeout() * QUIET).await;
         if let Some(stop) = stop {
-            stop.cancel();
+            stop.begin();
             sleep(client.session_timeout() * ENDING).await;
         }
     };

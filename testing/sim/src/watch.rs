@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 use zk_curator_client::internal::Locked;
 
 use super::checkers::Violation;
-use super::client::Run;
 use super::history::ProcessId;
 use super::process::Supervisor;
+use super::shared_run::Run;
 
 /// The number of polls between two checks of the time.
 const POLLS: u64 = 1 << 10;

@@ -312,7 +312,8 @@ impl Conversation {
         (0..at).rev().find(|_| !self.forget_first()).map_or(0, |left| left + 1)
     }
 
-    /// Forgets the first request. Returns `false` if it has to stay, because it ends the connection.
+    /// Forgets the first request. Returns `false` if it has to stay, because it ends the
+    /// connection.
     fn forget_first(&mut self) -> bool {
         match self.pending.front() {
             Some(Pending::Forwarded(_)) => {}

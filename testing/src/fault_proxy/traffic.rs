@@ -14,8 +14,8 @@ use crate::collections::Map;
 const PATHS: usize = 10_000;
 const PATH_LENGTH: usize = 1024;
 
-/// The maximum number of children of one node with counts of their own or below them. Names that are
-/// used once must not take the room of all other paths.
+/// The maximum number of children of one node with counts of their own or below them. Names that
+/// are used once must not take the room of all other paths.
 const CHILDREN: usize = 1000;
 
 /// The length of a sequence number.
@@ -82,8 +82,8 @@ impl ProxyTraffic {
 
     /// Returns the number of requests for this path. Each operation of a multi counts as a request.
     /// Paths that differ only in a sequence number (ten digits at the end) count as one path: those
-    /// of the nodes, and that of their create, which has no number yet. So do paths that differ only
-    /// in GUIDs, such as those in the names of protected nodes: 32 hexadecimal digits, also in
+    /// of the nodes, and that of their create, which has no number yet. So do paths that differ
+    /// only in GUIDs, such as those in the names of protected nodes: 32 hexadecimal digits, also in
     /// groups of 8, 4, 4, 4 and 12 with hyphens.
     #[must_use]
     pub fn requests_of(&self, path: &str) -> u64 {

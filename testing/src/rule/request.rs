@@ -43,8 +43,8 @@ impl<'a> RuleRequest<'a> {
         self.paths().next()
     }
 
-    /// Returns the paths of the request: one, or one per operation of a multi or multi read. Creates
-    /// have no sequence number yet. Other requests name it: [`matches`](Self::matches) with
+    /// Returns the paths of the request: one, or one per operation of a multi or multi read.
+    /// Creates have no sequence number yet. Other requests name it: [`matches`](Self::matches) with
     /// `/locks/l-*` finds both.
     pub fn paths(&self) -> impl Iterator<Item = &'a str> {
         let reads = match self.request {

@@ -132,8 +132,8 @@ impl Judgement {
     }
 }
 
-/// An installed rule. Dropping it removes the rule; [`RuleGuard::forget`] keeps it. Requests that the
-/// rule has delayed arrive after their delay, unless [`RuleGuard::end`] is called.
+/// An installed rule. Dropping it removes the rule; [`RuleGuard::forget`] keeps it. Requests that
+/// the rule has delayed arrive after their delay, unless [`RuleGuard::end`] is called.
 #[must_use = "dropping the guard removes the rule"]
 pub struct RuleGuard {
     rule: Arc<Rule>,

@@ -1,4 +1,5 @@
-//! The options of the command line: their [values](Value), and [those](TaskOptions) that all programs have.
+//! The options of the command line: their [values](Value), and [those](TaskOptions) that all
+//! programs have.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

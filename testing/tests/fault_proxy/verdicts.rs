@@ -74,6 +74,7 @@ struct Transcript {
 }
 
 /// Sends the request between others, of which a rule for its opcode sees only itself.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn transcript(
     address: &str,
     rule: &dyn Fn(OpCode, Verdict) -> RuleGuard,

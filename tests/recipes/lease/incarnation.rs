@@ -45,7 +45,7 @@ fn all_other_nodes_stay() {
         zk.create("/p/ours").data("w-7").mode(CreateMode::Ephemeral).await.unwrap();
         other.create("/p/w-70").data("w-70").mode(CreateMode::Ephemeral).await.unwrap();
         other.create("/p/empty").mode(CreateMode::Ephemeral).await.unwrap();
-        let lease = SessionLease::builder(&zk).start().await.unwrap();
+        let lease = SessionLease::builder(&zk).open().await.unwrap();
         lease.create("/p/lease").data("w-7").await.unwrap();
 
         let former = PreviousIncarnation::of(&zk, "w-7").below("/p").keep(lease.session_id());

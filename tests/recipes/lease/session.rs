@@ -20,7 +20,7 @@ const NODE: &str = "/present";
 const LOCK: &str = "/locks/orders";
 
 async fn lease(zk: &CuratorFramework) -> SessionLease {
-    SessionLease::builder(zk).ttl(TTL).start().await.unwrap()
+    SessionLease::builder(zk).ttl(TTL).open().await.unwrap()
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn lock_of_a_lost_lease_is_lost() {
 #[test]
 fn default_ttl_is_that_of_the_main_session() {
     simulated_with(async |server, zk| {
-        let lease = SessionLease::builder(&zk).start().await.unwrap();
+        let lease = SessionLease::builder(&zk).open().await.unwrap();
         assert_eq!(lease.ttl(), SESSION_TIMEOUT);
         drop(lease);
         until(&server, |probe| probe.sessions().len() == 1).await;
@@ -167,10 +167,10 @@ fn default_ttl_is_that_of_the_main_session() {
 #[test]
 fn invalid_ttl_is_refused_and_an_outage_leaves_nothing() {
     simulated_with(async |server, zk| {
-        let none = SessionLease::builder(&zk).ttl(Duration::ZERO).start().await.unwrap_err();
+        let none = SessionLease::builder(&zk).ttl(Duration::ZERO).open().await.unwrap_err();
         assert_eq!(none.kind(), ErrorKind::InvalidArgument);
         server.stop().await;
-        let failed = SessionLease::builder(&zk).ttl(TTL).start().await.unwrap_err();
+        let failed = SessionLease::builder(&zk).ttl(TTL).open().await.unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::ConnectionLoss);
         server.restart().await.unwrap();
         zk.wait_connected().await.unwrap();

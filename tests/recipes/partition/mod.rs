@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::partition::{Error, Partition, SetPartitioner};
@@ -62,13 +61,13 @@ impl Drop for AtWork {
 /// A member that runs.
 struct Running {
     zk: CuratorFramework,
-    stop: CancellationToken,
+    stop: Shutdown,
     task: JoinHandle<Result<(), Error>>,
 }
 
 impl Running {
     async fn stop(self) {
-        self.stop.cancel();
+        self.stop.begin();
         self.task.await.unwrap().unwrap();
     }
 
@@ -101,8 +100,8 @@ impl Stage {
         id: &str,
         takes: Duration,
     ) -> Running {
-        let (stop, board, id) = (CancellationToken::new(), Arc::clone(&self.board), id.to_owned());
-        let shutdown = Shutdown::on(stop.clone()).drain(10 * SECOND);
+        let (stop, board, id) = (Shutdown::new(), Arc::clone(&self.board), id.to_owned());
+        let shutdown = stop.clone().drain(10 * SECOND);
         let task = tokio::spawn(async move {
             let body = |part: Partition| {
                 let at_work = AtWork::begin(&board, &id, &part);

@@ -10,7 +10,7 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::Request;
 use zk_curator_proto::records::MultiOp;
 use zk_curator_recipes::Shutdown;
-use zk_curator_recipes::schedule::{Error, Missed, OncePer, Schedule, Slot, SlotState};
+use zk_curator_recipes::schedule::{Error, OnMissed, OncePer, Schedule, Slot, SlotState};
 use zk_curator_testing::Verdict;
 use zk_curator_testing::wait::{self, idle, reached, spend};
 use zk_curator_tests::{
@@ -27,8 +27,11 @@ fn forty_members_run_each_slot_once() {
         for number in 0..40 {
             let (zk, id) = (connected(&stage.server).await, format!("m-{number}"));
             let once = stage.every_minute(&zk, &id);
-            let once =
-                if number % 2 == 0 { once.missed(Missed::All) } else { once.missed(Missed::Last) };
+            let once = if number % 2 == 0 {
+                once.on_missed(OnMissed::All)
+            } else {
+                once.on_missed(OnMissed::Last)
+            };
             members.push(stage.start(once, &id, MINUTE / 10 * (number % 20)));
         }
         stage.until_done(45).await;
@@ -78,12 +81,12 @@ fn a_claim_is_one_request_for_winner_and_losers() {
 #[test]
 fn missed_slots_run_as_the_policy_says() {
     let cases = [
-        (Missed::Skip, vec![16, 17, 26]),
-        (Missed::Last, vec![16, 17, 25, 26]),
-        (Missed::All, vec![16, 17, 22, 23, 24, 25, 26]),
+        (OnMissed::Skip, vec![16, 17, 26]),
+        (OnMissed::Last, vec![16, 17, 25, 26]),
+        (OnMissed::All, vec![16, 17, 22, 23, 24, 25, 26]),
     ];
     simulated_each_on(cases, Stage::with_one, async |(missed, expected), (stage, zk)| {
-        let once = stage.every_minute(&zk, "a").missed(missed).keep(4);
+        let once = stage.every_minute(&zk, "a").on_missed(missed).keep(4);
         let before = stage.start(once.clone(), "a", Duration::ZERO);
         stage.until_done(17).await;
         before.abort();
@@ -98,9 +101,9 @@ fn missed_slots_run_as_the_policy_says() {
 
 #[test]
 fn a_new_schedule_has_missed_nothing() {
-    let cases = [Missed::Skip, Missed::Last, Missed::All];
+    let cases = [OnMissed::Skip, OnMissed::Last, OnMissed::All];
     simulated_each_on(cases, Stage::with_one, async |missed, (stage, zk)| {
-        stage.start(stage.every_minute(&zk, "a").missed(missed), "a", Duration::ZERO);
+        stage.start(stage.every_minute(&zk, "a").on_missed(missed), "a", Duration::ZERO);
         stage.until_done(17).await;
         assert_eq!(stage.runs.minutes(), [(16, 1), (17, 1)], "{missed:?}");
     });
@@ -109,10 +112,13 @@ fn a_new_schedule_has_missed_nothing() {
 /// The body takes two and a half minutes, and the member is alone.
 #[test]
 fn a_late_member_runs_a_slot_whose_period_is_not_over() {
-    let cases =
-        [(Missed::Skip, [16, 18, 21]), (Missed::Last, [16, 18, 21]), (Missed::All, [16, 17, 18])];
+    let cases = [
+        (OnMissed::Skip, [16, 18, 21]),
+        (OnMissed::Last, [16, 18, 21]),
+        (OnMissed::All, [16, 17, 18]),
+    ];
     simulated_each_on(cases, Stage::with_one, async |(missed, expected), (stage, zk)| {
-        stage.start(stage.every_minute(&zk, "a").missed(missed), "a", MINUTE * 5 / 2);
+        stage.start(stage.every_minute(&zk, "a").on_missed(missed), "a", MINUTE * 5 / 2);
         stage.until_done(expected[2]).await;
         let ran: Vec<u32> = stage.runs.minutes().iter().map(|(minute, _)| *minute).collect();
         assert_eq!(ran[..3], expected, "{missed:?}");
@@ -179,7 +185,7 @@ fn a_slot_that_was_deleted_is_not_run_again() {
     let cases = [(None, false), (Some(AFTER), false), (Some(AFTER), true)];
     simulated_each_on(cases, Stage::with_two, async |(again, expires), (stage, zk, other)| {
         let start = |zk, id| {
-            let once = stage.every(Duration::from_secs(1), zk, id).keep(3).missed(Missed::All);
+            let once = stage.every(Duration::from_secs(1), zk, id).keep(3).on_missed(OnMissed::All);
             if let Some(after) = again {
                 once.at_least_once(RetryForever::new(after))
             } else {
@@ -220,7 +226,7 @@ fn a_slot_that_was_deleted_is_not_run_again() {
 fn a_deleted_slot_that_a_dropped_member_has_claimed_is_not_run_again() {
     simulated_on(Stage::with_two, async |(stage, zk, other)| {
         let start = |zk, id| {
-            let once = stage.every(Duration::from_secs(1), zk, id).keep(3).missed(Missed::All);
+            let once = stage.every(Duration::from_secs(1), zk, id).keep(3).on_missed(OnMissed::All);
             once.at_least_once(RetryForever::new(AFTER))
         };
         let right = stage.start(start(&zk, "right"), "right", Duration::ZERO);
@@ -284,7 +290,7 @@ fn old_slots_are_deleted_and_nothing_else() {
 }
 
 #[test]
-fn run_until_drains_and_then_drops_the_body() {
+fn a_stop_drains_and_then_drops_the_body() {
     let cases = pairs([None, Some(AFTER)], [(30, "done"), (10, "failed")]);
     simulated_each_on(cases, Stage::with_one, async |(again, (drain, state)), (stage, zk)| {
         let once = stage.every_minute(&zk, "a");
@@ -301,8 +307,8 @@ fn run_until_drains_and_then_drops_the_body() {
             }
         });
         let drain = Duration::from_secs(drain);
-        let run = async |stop| {
-            once.run(body).until(Shutdown::on(stop).drain(drain)).await.unwrap();
+        let run = async |stop: Shutdown| {
+            once.run(body).until(stop.drain(drain)).await.unwrap();
         };
         stopped_by(stop, run).await;
         let took = stage.since.elapsed().as_secs();
@@ -321,8 +327,7 @@ fn no_slot_is_claimed_after_the_stop() {
         let once = stage.every_minute(&zk, "a");
         let body = async |_: Slot| Err::<(), _>("never");
         let body = |slot| Box::pin(body(slot));
-        let run =
-            async |stop| once.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
+        let run = async |stop: Shutdown| once.run(body).until(stop.drain(MINUTE)).await.unwrap();
         stopped_by(std::future::ready(()), run).await;
         stopped_by(reached(stage.at(15, 59)), run).await;
         assert_eq!(stage.since.elapsed(), Duration::from_secs(59));
@@ -333,8 +338,8 @@ fn no_slot_is_claimed_after_the_stop() {
             if is_claim { Verdict::Delay(Duration::from_secs(1)) } else { Verdict::Pass }
         });
         let stop = reached(stage.at(16, 0) + Duration::from_millis(500));
-        let run = async |stop| {
-            once.run(body).until(Shutdown::on(stop).drain(Duration::ZERO)).await.unwrap();
+        let run = async |stop: Shutdown| {
+            once.run(body).until(stop.drain(Duration::ZERO)).await.unwrap();
         };
         stopped_by(stop, run).await;
         assert!(delayed.hits() > 0);
@@ -417,8 +422,8 @@ async fn members_share_slots(server: Server) {
                     runs.note(id, &slot);
                     std::future::ready(Ok::<(), String>(()))
                 };
-                let run = async |stop| {
-                    running.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
+                let run = async |stop: Shutdown| {
+                    running.run(body).until(stop.drain(MINUTE)).await.unwrap();
                 };
                 stopped_by(stop, run).await;
             }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_curator::{CancellationToken, ConnectionState, CuratorFramework};
+use zk_curator::{ConnectionState, CuratorFramework};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::Shutdown;
-use zk_curator_recipes::schedule::{Error, Missed, Slot, SlotState};
+use zk_curator_recipes::schedule::{Error, OnMissed, Slot, SlotState};
 use zk_curator_testing::wait::{reached, spend};
 use zk_curator_testing::{Probe, Verdict};
 use zk_curator_tests::{
@@ -106,7 +106,7 @@ fn a_body_goes_on_without_its_session_at_most_once() {
 fn dropped_anywhere_a_slot_is_run_by_others_or_recorded() {
     for again in [false, true] {
         let of = |stage: &Stage, zk: &CuratorFramework, id: &str| {
-            let once = stage.every_minute(zk, id).missed(Missed::Last);
+            let once = stage.every_minute(zk, id).on_missed(OnMissed::Last);
             if again { once.at_least_once(RetryForever::new(AFTER)) } else { once }
         };
         simulated_drops(
@@ -121,8 +121,8 @@ fn dropped_anywhere_a_slot_is_run_by_others_or_recorded() {
                     }
                 };
                 let once = of(stage, zk, "a");
-                let run = async |stop| {
-                    once.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
+                let run = async |stop: Shutdown| {
+                    once.run(body).until(stop.drain(MINUTE)).await.unwrap();
                 };
                 stopped_by(stage.until_done(16), run).await;
             },
@@ -230,8 +230,8 @@ fn an_outage_delays_slots_and_ends_nothing() {
 fn a_run_that_is_stopped_without_servers_ends_with_its_session() {
     simulated_on(Stage::with_one, async |(stage, zk)| {
         let once = stage.every_minute(&zk, "a");
-        let stop = CancellationToken::new();
-        let shutdown = Shutdown::on(stop.clone()).drain(60 * MINUTE);
+        let stop = Shutdown::new();
+        let shutdown = stop.clone().drain(60 * MINUTE);
         let run = tokio::spawn(async move {
             once.run(async |_: Slot| Ok::<_, String>(())).until(shutdown).await
         });
@@ -239,7 +239,7 @@ fn a_run_that_is_stopped_without_servers_ends_with_its_session() {
         stage.server.partition();
         // The claim of the slot at 13:16 is under way.
         reached(stage.since + MINUTE + MINUTE / 60).await;
-        stop.cancel();
+        stop.begin();
         until_state(&zk, ConnectionState::Lost).await;
         timeout(MINUTE / 60, run).await.unwrap().unwrap().unwrap();
         assert!(stage.runs.all().is_empty());

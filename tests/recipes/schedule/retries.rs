@@ -262,8 +262,8 @@ fn dropped_anywhere_a_failing_slot_keeps_its_count() {
             };
             let end = async { drop(stage.until(|probe| has_given_up(probe, 16)).await) };
             let once = of(stage, zk, "a");
-            let run = async |stop| {
-                once.run(body).until(Shutdown::on(stop).drain(MINUTE)).await.unwrap();
+            let run = async |stop: Shutdown| {
+                once.run(body).until(stop.drain(MINUTE)).await.unwrap();
             };
             stopped_by(end, run).await;
         },
@@ -321,8 +321,8 @@ fn a_give_up_that_arrives_late_is_refused() {
     });
 }
 
-/// A member of a slot that may run once is gone. Another one gives the slot up, and the next slot is
-/// due before that is answered.
+/// A member of a slot that may run once is gone. Another one gives the slot up, and the next slot
+/// is due before that is answered.
 #[test]
 fn a_slot_that_is_being_given_up_stops_no_other() {
     simulated_on(Stage::with_two, async |(stage, doomed, zk)| {

@@ -336,8 +336,7 @@ fn slots_that_fail_again_and_again_do_not_stop_new_ones() {
             spend(second * 2).await;
             if ran.fetch_add(1, Ordering::Relaxed) < 200 { Err("always") } else { Ok(()) }
         };
-        let run =
-            async |stop| once.run(body).until(Shutdown::on(stop).drain(second)).await.unwrap();
+        let run = async |stop: Shutdown| once.run(body).until(stop.drain(second)).await.unwrap();
         stopped_by(reached(stage.at(18, 0)), run).await;
         // Half of the runs are of new slots, and one slot begins every five seconds.
         let new = once.slots().await.unwrap().len();

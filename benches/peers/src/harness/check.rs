@@ -8,6 +8,7 @@ use super::plan::{Case, reconnect};
 ///
 /// # Errors
 /// A text that names the first difference.
+#[expect(clippy::too_many_lines, reason = "a list of checks")]
 pub(super) fn verify(
     case: &Case,
     payload: usize,

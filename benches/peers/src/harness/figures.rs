@@ -138,8 +138,8 @@ impl Figures {
         Ok(text)
     }
 
-    /// Adds the figures of a run, which `of_run` makes for its number, in place of earlier ones of the same workloads and clients. A run
-    /// of which no figure is left is forgotten.
+    /// Adds the figures of a run, which `of_run` makes for its number, in place of earlier ones of
+    /// the same workloads and clients. A run of which no figure is left is forgotten.
     pub(super) fn add(
         &mut self,
         of_run: impl FnOnce(usize) -> Vec<Figure>,

@@ -37,8 +37,8 @@ use run::Place;
 
 /// The delay of a packet to a distant server, and of one back.
 const ONE_WAY: Duration = Duration::from_millis(1);
-/// The number of warm-ups of the server with every kind of request. Without them the compiler of its
-/// virtual machine would use CPU time during the first measurements.
+/// The number of warm-ups of the server with every kind of request. Without them the compiler of
+/// its virtual machine would use CPU time during the first measurements.
 const WARM_UPS: usize = 5;
 
 pub(crate) async fn main() -> ExitCode {
@@ -150,6 +150,7 @@ impl Comparison<'_> {
     }
 
     /// Runs all cases of one server. Returns the server's version.
+    #[expect(clippy::too_many_lines, reason = "one story")]
     async fn on_a_server(&mut self, settings: &[Setting], fsync: &str) -> Result<Option<String>> {
         let wanted = settings.iter().filter(|setting| self.options.settings.contains(setting));
         let cases: Vec<Case> =

@@ -102,14 +102,14 @@ pub(super) const WORKLOADS: &[Workload] = &[
         PerOperation,
         0.0,
     ),
-    // Consecutive grants: the turn is handed over, and a lease is created and read.
+    // Consecutive grants: the turn is handed over, and a permit is created and read.
     row(
-        ("semaphore", 8, "semaphore, 4 leases, grant to grant among 8"),
+        ("semaphore", 8, "semaphore, 4 permits, grant to grant among 8"),
         [400, 120, 120],
         PerOperation,
         2.0,
     ),
-    row(("semaphore", 1, "semaphore, acquire of a free lease"), [400, 120, 120], Latency, 2.0),
+    row(("semaphore", 1, "semaphore, acquire of a free permit"), [400, 120, 120], Latency, 2.0),
     row(("leader", 8, "leader fail-over, 8 participants"), [100, 40, 40], Latency, 1.0),
     row(("double-barrier", 8, "double barrier, a round of 8"), [60, 20, 20], Latency, 6.0),
     row(("double-barrier", 100, "double barrier, a round of 100"), [5, 4, 4], Latency, 0.0),

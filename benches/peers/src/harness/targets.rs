@@ -15,6 +15,7 @@ fn workload(name: &str, size: usize) -> Option<&'static Workload> {
 }
 
 /// The table of targets of a page.
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(super) fn table(figures: &Figures, page: Page) -> String {
     let mut table = Table::new(&["target", "measured", ""]);
     // `about` is a workload of the target; all pages have single writes.

@@ -106,7 +106,7 @@ async fn changes(
     operations: usize,
 ) -> Result<Outcome> {
     let (mut latencies, mut seen) = (Samples::new(), 0);
-    let mut changes = cache.changes();
+    let mut changes = cache.events_from_now();
     loaded(cache).await?;
     for turn in 0..operations {
         let node = path_of(path, turn * nodes / operations);
@@ -158,7 +158,7 @@ pub(crate) async fn reconnect(
         caches.push(CuratorCache::tree(&zk, path.as_str()).start());
     }
     try_join_all(caches.iter().map(loaded)).await?;
-    let mut all_told: Vec<_> = caches.iter().map(CuratorCache::changes).collect();
+    let mut all_told: Vec<_> = caches.iter().map(CuratorCache::events_from_now).collect();
     let begun = stage.begin().await?;
     for _ in 0..stage.operations {
         for told in &mut all_told {

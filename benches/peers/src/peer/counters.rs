@@ -12,12 +12,12 @@ use super::stage::{Outcome, Result, Samples, Stage};
 pub(crate) async fn sessions(stage: &mut Stage) -> Result<()> {
     let path = stage.below("counter");
     let contenders = stage.contenders().await?;
-    let counters = contenders.iter().map(|zk| DistributedAtomicLong::at(zk, &path)).collect();
+    let counters = contenders.iter().map(|zk| DistributedAtomicLong::new(zk, &path)).collect();
     increments(stage, counters).await
 }
 
 pub(crate) async fn tasks(stage: &mut Stage) -> Result<()> {
-    let counter = DistributedAtomicLong::at(&stage.client().await?, stage.below("counter"));
+    let counter = DistributedAtomicLong::new(&stage.client().await?, stage.below("counter"));
     increments(stage, vec![counter; stage.size]).await
 }
 

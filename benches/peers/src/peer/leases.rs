@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use zk_curator::CuratorFramework;
-use zk_curator_recipes::CancellationToken;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::lease::TimedLease;
 use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
 
@@ -43,7 +43,7 @@ pub(crate) async fn once_per(stage: &mut Stage) -> Result<()> {
         .collect();
     let run = async |operations: usize| {
         let (latencies, slots) = (RefCell::new(Samples::new()), RefCell::new(BTreeSet::new()));
-        let stop = CancellationToken::new();
+        let stop = Shutdown::new();
         let body = async |slot: Slot| {
             let late = slot.start().elapsed().unwrap_or_default();
             // The slot after the last one stops the schedules.
@@ -51,7 +51,7 @@ pub(crate) async fn once_per(stage: &mut Stage) -> Result<()> {
                 latencies.borrow_mut().push(late);
                 slots.borrow_mut().insert(slot.name().to_owned());
             } else {
-                stop.cancel();
+                stop.begin();
             }
             Result::Ok(())
         };

@@ -109,6 +109,7 @@ async fn run() -> Result<()> {
     Ok(())
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn workload(stage: &mut Stage) -> Result<()> {
     match stage.workload.clone().as_str() {
         "raw-get" => raw::get(stage).await,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use zk_curator::CuratorFramework;
 use zk_curator_client::internal::sleep;
-use zk_curator_recipes::CancellationToken;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
 
 use super::stage::{Outcome, Result, Samples, Stage};
@@ -101,7 +101,7 @@ impl Drop for Body {
 /// A member, and how to stop it.
 struct Member {
     zk: CuratorFramework,
-    stop: CancellationToken,
+    stop: Shutdown,
     task: JoinHandle<std::result::Result<(), String>>,
 }
 
@@ -115,7 +115,7 @@ impl Member {
     ) -> Self {
         let names = (0..parts).map(|part| format!("p{part}"));
         let set = SetPartitioner::new(&zk, path, names).id(format!("m{number}")).settle(SETTLE);
-        let (stop, shared) = (CancellationToken::new(), shared.clone());
+        let (stop, shared) = (Shutdown::new(), shared.clone());
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             let body = |part: Partition| {
@@ -170,7 +170,7 @@ pub(crate) async fn join(stage: &mut Stage) -> Result<()> {
         latencies.push(shared.settled(size).await - began);
         counts.add(&mut shared.board());
         shared.forget();
-        member.stop.cancel();
+        member.stop.begin();
         member.task.await??;
         shared.settled(size).await;
         counts.forget(&mut shared.board());
@@ -233,7 +233,7 @@ async fn end(
     members: Vec<Member>,
 ) -> Result<()> {
     stage.report(begun, None, outcome).await?;
-    members.iter().for_each(|member| member.stop.cancel());
+    members.iter().for_each(|member| member.stop.begin());
     for member in members {
         member.task.await??;
     }

@@ -2,7 +2,7 @@
 
 use futures_util::future::try_join_all;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
+    AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, LockingQueue,
     SimpleDistributedQueue,
 };
 
@@ -71,7 +71,7 @@ pub(crate) async fn take_of_many(stage: &mut Stage) -> Result<()> {
 }
 
 async fn take_all(
-    mut auto_ack: Consumer<AutoAck>,
+    mut auto_ack: AutoAckConsumer,
     operations: usize,
     priorities: bool,
 ) -> Result<Outcome> {

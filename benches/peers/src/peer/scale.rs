@@ -20,6 +20,7 @@ const AT_ONCE: usize = 32;
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The first waiters get the lock one after another; the others keep waiting.
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
     let (path, size, operations) = (stage.below("lock"), stage.size, stage.operations);
     let mut clients = Vec::new();
@@ -58,8 +59,8 @@ pub(crate) async fn waiters(stage: &mut Stage) -> Result<()> {
         .run_until(async {
             for number in 0..size {
                 tasks.spawn_local(waiter(number));
-                // Waiters that arrive together each hold a list of all of them until they have found
-                // their place.
+                // Waiters that arrive together each hold a list of all of them until they have
+                // found their place.
                 while (number % AT_ONCE == 0 || number + 1 == size)
                     && clients[0]
                         .exists(&path)

@@ -22,6 +22,7 @@ const QUESTION: Duration = Duration::from_secs(5);
 
 /// The harness lets the program read for a while, then ends its connection and accepts none, and
 /// says `healed` when the outage is over.
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(crate) async fn reads<S: Session>(stage: &mut Stage<S>) -> Result<()> {
     let (path, own) = (stage.below("node"), stage.below("own"));
     let zk = stage.client().await?;

@@ -3,9 +3,9 @@
 //! ZooKeeper reports the times of writes, the sizes of its directories and, by the admin server,
 //! its configuration. It reports neither the free space nor the device of a disk.
 
-use super::finding::{Finding, Severity, finding};
-use crate::ensemble::admin::Settings;
-use crate::ensemble::probe::{Asked, Report, Server};
+use super::finding::{DoctorFinding, Severity, finding};
+use crate::ensemble::admin::ServerSettings;
+use crate::ensemble::probe::{ProbeAnswer, ProbeReport, Server};
 use crate::output::time;
 
 /// A greater share of slow writes is a finding: the slowest of a hundred, in milliseconds.
@@ -20,13 +20,15 @@ const LARGE_DIRECTORY: u64 = 10 << 30;
 pub(crate) const MAX_PACKET: u64 = 0xf_ffff;
 
 /// Returns the greatest packet that all servers accept.
-pub(crate) fn max_packet<'a>(settings: impl Iterator<Item = &'a Asked<Settings>>) -> u64 {
+pub(crate) fn max_packet<'a>(
+    settings: impl Iterator<Item = &'a ProbeAnswer<ServerSettings>>,
+) -> u64 {
     let told = settings.flatten().filter_map(|settings| settings.max_packet);
     told.min().unwrap_or(MAX_PACKET)
 }
 
 /// Returns the findings of the metrics and of `conf`.
-pub(super) fn of(report: &Report) -> Vec<Finding> {
+pub(super) fn of(report: &ProbeReport) -> Vec<DoctorFinding> {
     let mut findings: Vec<_> = writes(report).into_iter().chain(sizes(report)).collect();
     let server = &report.server;
     let count = |name: &str| report.count(name).filter(|count| *count > 0);
@@ -43,7 +45,7 @@ pub(super) fn of(report: &Report) -> Vec<Finding> {
 }
 
 /// Finds slow writes of the log. Each of them delays all clients.
-fn writes(report: &Report) -> Option<Finding> {
+fn writes(report: &ProbeReport) -> Option<DoctorFinding> {
     let slow = |name: &str, limit: f64| report.metric(name).filter(|ms| *ms > limit);
     let text = if let Some(ms) = slow("p99_fsynctime", SLOW_P99_MS) {
         format!("1 in 100 writes to the disk takes {ms} ms or more")
@@ -58,7 +60,7 @@ fn writes(report: &Report) -> Option<Finding> {
 }
 
 /// Finds large directories.
-fn sizes(report: &Report) -> Vec<Finding> {
+fn sizes(report: &ProbeReport) -> Vec<DoctorFinding> {
     let Ok(conf) = &report.conf else { return Vec::new() };
     let size = |name: &str| conf.number(name).filter(|bytes| *bytes > LARGE_DIRECTORY);
     let folders = [("dataLogDir", "dataLogSize"), ("dataDir", "dataDirSize")];
@@ -74,11 +76,11 @@ fn sizes(report: &Report) -> Vec<Finding> {
 }
 
 /// Returns the finding about settings that only the admin server tells.
-pub(crate) fn settings(server: &Server, settings: &Settings) -> Option<Finding> {
+pub(crate) fn settings(server: &Server, settings: &ServerSettings) -> Option<DoctorFinding> {
     (settings.purge_hours == Some(0)).then(|| {
         let text = "never deletes old logs and snapshots";
         let advice = "its disk fills up, unless another program deletes them";
         let line = Some("autopurge.purgeInterval=24".to_owned());
-        Finding { line, ..finding(Severity::Warning, server, text, advice) }
+        DoctorFinding { line, ..finding(Severity::Warning, server, text, advice) }
     })
 }

@@ -23,7 +23,7 @@ impl Severity {
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub(crate) struct DoctorFinding {
     pub(crate) severity: Severity,
     /// The server, the session or the node; `ensemble` for all together.
     pub(crate) subject: String,
@@ -39,6 +39,6 @@ pub(super) fn finding(
     subject: impl ToString,
     text: impl Into<String>,
     advice: &'static str,
-) -> Finding {
-    Finding { severity, subject: subject.to_string(), text: text.into(), advice, line: None }
+) -> DoctorFinding {
+    DoctorFinding { severity, subject: subject.to_string(), text: text.into(), advice, line: None }
 }

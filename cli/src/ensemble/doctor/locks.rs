@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use zk_curator::{Acl, Permissions};
 use zk_curator_recipes::inspect::{self, RecipeKind};
 
-use super::finding::{Finding, Severity, finding};
+use super::finding::{DoctorFinding, Severity, finding};
 use crate::{path, who};
 
 /// The nodes that are named in a finding.
@@ -14,7 +14,7 @@ const NAMED: usize = 3;
 
 /// The access control lists of the contenders below a node.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Lock {
+pub(crate) struct LockAcls {
     pub(crate) path: String,
     pub(crate) acl: Vec<Acl>,
     /// The contenders, by name. `None` if our credentials do not allow to read the list: then not
@@ -23,33 +23,33 @@ pub(crate) struct Lock {
 }
 
 /// An identity of an access control list.
-type Identity<'a> = (&'a str, &'a str);
+type AclIdentity<'a> = (&'a str, &'a str);
 
-const ANYONE: Identity<'_> = ("world", "anyone");
+const ANYONE: AclIdentity<'_> = ("world", "anyone");
 
-fn identity(acl: &Acl) -> Identity<'_> {
+fn identity(acl: &Acl) -> AclIdentity<'_> {
     (&acl.scheme, &acl.id)
 }
 
-fn name((scheme, id): Identity<'_>) -> String {
+fn name((scheme, id): AclIdentity<'_>) -> String {
     format!("{scheme}:{id}")
 }
 
 /// Returns the permissions of an identity. Everybody's permissions are also those of each one.
-fn granted(list: &[Acl], to: Identity<'_>) -> Permissions {
+fn granted(list: &[Acl], to: AclIdentity<'_>) -> Permissions {
     let entries = list.iter().filter(|acl| identity(acl) == to || identity(acl) == ANYONE);
     entries.fold(Permissions::default(), |all, acl| all | acl.permissions)
 }
 
 /// Returns the findings about all locks.
-pub(crate) fn locks(locks: &[Lock]) -> Vec<Finding> {
+pub(crate) fn locks(locks: &[LockAcls]) -> Vec<DoctorFinding> {
     let mut findings: Vec<_> = locks.iter().flat_map(lock).collect();
     findings.extend(open(locks));
     findings
 }
 
 /// Finds the contenders of a recipe that no session will ever remove.
-pub(crate) fn persistent(recipe: &inspect::Finding) -> Option<Finding> {
+pub(crate) fn persistent(recipe: &inspect::Finding) -> Option<DoctorFinding> {
     let paths: Vec<_> = who::persistent(recipe).map(|one| one.path.as_str()).collect();
     let named = paths.get(..NAMED.min(paths.len())).filter(|named| !named.is_empty())?;
     // The other members of a group do not wait for it.
@@ -69,7 +69,7 @@ pub(crate) fn persistent(recipe: &inspect::Finding) -> Option<Finding> {
 
 /// Compares the clients that may contend with the permissions that a contender needs: to list the
 /// others, to read its predecessor, and to delete its own node.
-fn lock(lock: &Lock) -> Vec<Finding> {
+fn lock(lock: &LockAcls) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     let contend = lock.acl.iter().filter(|acl| acl.permissions.contains(Permissions::CREATE));
     for client in contend.map(identity) {
@@ -106,7 +106,7 @@ fn lock(lock: &Lock) -> Vec<Finding> {
 }
 
 /// Finds locks that everybody can take away.
-fn open(locks: &[Lock]) -> Option<Finding> {
+fn open(locks: &[LockAcls]) -> Option<DoctorFinding> {
     let all: Vec<_> = locks
         .iter()
         .filter(|lock| granted(&lock.acl, ANYONE).contains(Permissions::DELETE))

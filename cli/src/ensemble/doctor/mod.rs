@@ -10,10 +10,10 @@ use std::time::Duration;
 use zk_curator::Stat;
 
 use self::finding::finding;
-pub(crate) use self::finding::{Finding, Severity};
-use crate::ensemble::flw::Mode;
+pub(crate) use self::finding::{DoctorFinding, Severity};
+use crate::ensemble::flw::ServerMode;
 use crate::ensemble::health::{self, leader};
-use crate::ensemble::probe::{Report, Server, Trouble};
+use crate::ensemble::probe::{ProbeReport, Server, Trouble};
 use crate::ensemble::sessions::whitelist_line;
 use crate::output::time;
 
@@ -39,11 +39,11 @@ const LATE_SEQUENCE: i64 = 2_000_000_000;
 /// Returns the findings about the servers, the most severe first. `named` is the number of servers
 /// in the connect string, and `max_packet` the greatest packet that they accept, in bytes.
 pub(crate) fn servers(
-    reports: &[Report],
+    reports: &[ProbeReport],
     voters: Option<usize>,
     named: usize,
     max_packet: u64,
-) -> Vec<Finding> {
+) -> Vec<DoctorFinding> {
     let mut findings: Vec<_> = health::problems(reports, voters)
         .into_iter()
         .map(|problem| finding(Severity::Error, "ensemble", problem, "see zkc status"))
@@ -62,10 +62,10 @@ pub(crate) fn servers(
     findings
 }
 
-fn members(reports: &[Report], voters: Option<usize>, named: usize) -> Vec<Finding> {
+fn members(reports: &[ProbeReport], voters: Option<usize>, named: usize) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     match voters {
-        None if reports.len() == 1 && reports[0].mode() == Some(Mode::Standalone) => {
+        None if reports.len() == 1 && reports[0].mode() == Some(ServerMode::Standalone) => {
             findings.push(finding(
                 Severity::Note,
                 "ensemble",
@@ -92,7 +92,7 @@ fn members(reports: &[Report], voters: Option<usize>, named: usize) -> Vec<Findi
     findings
 }
 
-fn refusals(reports: &[Report]) -> Vec<Finding> {
+fn refusals(reports: &[ProbeReport]) -> Vec<DoctorFinding> {
     let refusing = reports.iter().filter_map(|report| {
         let refused = report.refused();
         let listed = refused.into_iter().filter(|(_, trouble)| **trouble == Trouble::NotListed);
@@ -100,13 +100,13 @@ fn refusals(reports: &[Report]) -> Vec<Finding> {
         let text = format!("refuses {}", words.join(", "));
         let advice = "its state is known in part";
         let found = finding(Severity::Warning, &report.server, text, advice);
-        (!words.is_empty()).then(|| Finding { line: Some(whitelist_line(&words)), ..found })
+        (!words.is_empty()).then(|| DoctorFinding { line: Some(whitelist_line(&words)), ..found })
     });
     refusing.collect()
 }
 
 /// Finds settings that should be the same on all servers.
-fn differences(reports: &[Report]) -> Vec<Finding> {
+fn differences(reports: &[ProbeReport]) -> Vec<DoctorFinding> {
     const SAME: [&str; 7] = [
         "tickTime",
         "minSessionTimeout",
@@ -129,7 +129,7 @@ fn differences(reports: &[Report]) -> Vec<Finding> {
     different.collect()
 }
 
-fn followers(reports: &[Report], voters: Option<usize>) -> Option<Finding> {
+fn followers(reports: &[ProbeReport], voters: Option<usize>) -> Option<DoctorFinding> {
     let synced = leader(reports)?.metric("synced_followers")?;
     #[expect(clippy::cast_precision_loss, reason = "a number of servers")]
     let expected = voters?.saturating_sub(1) as f64;
@@ -140,7 +140,7 @@ fn followers(reports: &[Report], voters: Option<usize>) -> Option<Finding> {
 }
 
 /// Finds metrics that are near or beyond their limits.
-fn limits(report: &Report) -> Vec<Finding> {
+fn limits(report: &ProbeReport) -> Vec<DoctorFinding> {
     let server = &report.server;
     let mut findings = Vec::new();
     let mut warn = |text: String, advice| {
@@ -175,7 +175,7 @@ fn limits(report: &Report) -> Vec<Finding> {
 }
 
 /// Finds addresses whose connections are near the limit of a server.
-fn clients(report: &Report) -> Vec<Finding> {
+fn clients(report: &ProbeReport) -> Vec<DoctorFinding> {
     let most = report.conf.as_ref().ok().and_then(|conf| conf.number("maxClientCnxns"));
     let Some(most) = most.filter(|most| *most > 0) else { return Vec::new() };
     let mut by_host: BTreeMap<&str, u64> = BTreeMap::new();
@@ -194,7 +194,7 @@ fn clients(report: &Report) -> Vec<Finding> {
 }
 
 /// Finds sessions whose end is a large transaction: it names all their nodes.
-fn ephemerals(reports: &[Report], max_packet: u64) -> Vec<Finding> {
+fn ephemerals(reports: &[ProbeReport], max_packet: u64) -> Vec<DoctorFinding> {
     let Some(dump) = reports.iter().find_map(|report| report.dump.as_ref().ok()) else {
         return Vec::new();
     };
@@ -223,7 +223,11 @@ fn ephemerals(reports: &[Report], max_packet: u64) -> Vec<Finding> {
 
 /// Returns the finding about the clock of a server, which accepted a connection at `established` by
 /// its own clock, and between two times by the clock here. All are in milliseconds since 1970.
-pub(crate) fn clock(server: &Server, established: i64, between: (i64, i64)) -> Option<Finding> {
+pub(crate) fn clock(
+    server: &Server,
+    established: i64,
+    between: (i64, i64),
+) -> Option<DoctorFinding> {
     let ahead = established.saturating_sub(between.1);
     let behind = between.0.saturating_sub(established);
     let (off, direction) = if ahead > 0 { (ahead, "ahead of") } else { (behind, "behind") };
@@ -241,7 +245,7 @@ pub(crate) fn list_bytes(names: &[String]) -> u64 {
 
 /// Returns the findings about a node. `list` is the number of bytes of the list of its children,
 /// and `max_packet` that of the greatest packet that servers and clients accept.
-pub(crate) fn node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Vec<Finding> {
+pub(crate) fn node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     let mut warn = |text, advice| findings.push(finding(Severity::Warning, path, text, advice));
     let is_large = |bytes: u64| bytes > max_packet / 2;

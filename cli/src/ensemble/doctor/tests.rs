@@ -1,29 +1,33 @@
 use zk_curator::Acl;
 
 use super::disks::{MAX_PACKET, max_packet, settings};
-use super::locks::{Lock, directories, locks};
+use super::locks::{LockAcls, directories, locks};
 use super::*;
 use crate::acls;
-use crate::ensemble::admin::Settings;
-use crate::ensemble::flw::{self, Conf, Mntr, Mode, WatchSummary};
+use crate::ensemble::admin::ServerSettings;
+use crate::ensemble::flw::{self, Conf, Mntr, ServerMode, WatchSummary};
 use crate::ensemble::health::tests::serving;
 
-fn texts(findings: &[Finding]) -> Vec<String> {
-    let line =
-        |found: &Finding| format!("{} {}: {}", found.severity.name(), found.subject, found.text);
+fn texts(findings: &[DoctorFinding]) -> Vec<String> {
+    let line = |found: &DoctorFinding| {
+        format!("{} {}: {}", found.severity.name(), found.subject, found.text)
+    };
     findings.iter().map(line).collect()
 }
 
 #[test]
 fn a_healthy_ensemble_has_no_findings() {
-    let reports =
-        [serving(1, Mode::Leader, 5), serving(2, Mode::Follower, 5), serving(3, Mode::Follower, 5)];
+    let reports = [
+        serving(1, ServerMode::Leader, 5),
+        serving(2, ServerMode::Follower, 5),
+        serving(3, ServerMode::Follower, 5),
+    ];
     assert_eq!(servers(&reports, Some(3), 3, MAX_PACKET), []);
 }
 
 #[test]
 fn members_are_judged() {
-    let reports = [serving(1, Mode::Leader, 5), serving(2, Mode::Follower, 5)];
+    let reports = [serving(1, ServerMode::Leader, 5), serving(2, ServerMode::Follower, 5)];
     assert_eq!(
         texts(&servers(&reports, Some(2), 1, MAX_PACKET)),
         [
@@ -31,7 +35,7 @@ fn members_are_judged() {
             "note ensemble: the connect string names 1 of 2 servers",
         ]
     );
-    let alone = [serving(1, Mode::Standalone, 5)];
+    let alone = [serving(1, ServerMode::Standalone, 5)];
     assert_eq!(
         texts(&servers(&alone, None, 1, MAX_PACKET)),
         ["note ensemble: one server: no failure is tolerated"]
@@ -39,10 +43,11 @@ fn members_are_judged() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn each_limit_is_a_finding() {
     let mntr = |text: &str| Ok(Mntr::parse(text).unwrap());
     let files = "zk_open_file_descriptor_count\t80\nzk_max_file_descriptor_count\t100\n";
-    let base = || serving(1, Mode::Leader, 5);
+    let base = || serving(1, ServerMode::Leader, 5);
     let srvr = |change: fn(&mut flw::Srvr)| {
         let mut report = base();
         change(report.srvr.as_mut().unwrap());
@@ -58,33 +63,36 @@ fn each_limit_is_a_finding() {
                       dataLogSize=12884901888\n";
     let cons = flw::connections(connections);
     for (report, expected) in [
-        (Report { cons: Err(Trouble::NotListed), ..base() }, "warning zk:1: refuses cons"),
+        (ProbeReport { cons: Err(Trouble::NotListed), ..base() }, "warning zk:1: refuses cons"),
         (
-            Report { mntr: mntr(files), ..base() },
+            ProbeReport { mntr: mntr(files), ..base() },
             "warning zk:1: 80 of 100 file descriptors are open",
         ),
         (
-            Report { mntr: mntr("zk_p99_fsynctime\t180\n"), ..base() },
+            ProbeReport { mntr: mntr("zk_p99_fsynctime\t180\n"), ..base() },
             "warning zk:1: 1 in 100 writes to the disk takes 180 ms or more",
         ),
         (
-            Report { mntr: mntr("zk_avg_fsynctime\t25.5\nzk_max_fsynctime\t2000\n"), ..base() },
+            ProbeReport {
+                mntr: mntr("zk_avg_fsynctime\t25.5\nzk_max_fsynctime\t2000\n"),
+                ..base()
+            },
             "warning zk:1: a write to the disk takes 25.5 ms on average",
         ),
         (
-            Report { mntr: mntr("zk_avg_fsynctime\t2.5\nzk_max_fsynctime\t2000\n"), ..base() },
+            ProbeReport { mntr: mntr("zk_avg_fsynctime\t2.5\nzk_max_fsynctime\t2000\n"), ..base() },
             "warning zk:1: a write to the disk has taken 2000 ms since its start",
         ),
         (
-            Report { mntr: mntr("zk_unrecoverable_error_count\t2\n"), ..base() },
+            ProbeReport { mntr: mntr("zk_unrecoverable_error_count\t2\n"), ..base() },
             "error zk:1: 2 unrecoverable errors since its start",
         ),
         (
-            Report { mntr: mntr("zk_large_requests_rejected\t3\n"), ..base() },
+            ProbeReport { mntr: mntr("zk_large_requests_rejected\t3\n"), ..base() },
             "warning zk:1: has rejected 3 large requests since its start",
         ),
         (
-            Report { conf: Ok(Conf::parse(one_folder).unwrap()), ..base() },
+            ProbeReport { conf: Ok(Conf::parse(one_folder).unwrap()), ..base() },
             "warning zk:1: has 12.0 GiB of logs and snapshots in /data",
         ),
         (srvr(|srvr| srvr.outstanding = Some(101)), "warning zk:1: 101 requests are waiting"),
@@ -92,21 +100,22 @@ fn each_limit_is_a_finding() {
             srvr(|srvr| srvr.latency = Some((250.5, 900.0))),
             "warning zk:1: the average latency is 250.5 ms",
         ),
-        (Report { wchs: Ok(watches), ..base() }, "warning zk:1: 500001 watches"),
+        (ProbeReport { wchs: Ok(watches), ..base() }, "warning zk:1: 500001 watches"),
         (
-            Report { mntr: mntr("zk_synced_followers\t1\n"), ..base() },
+            ProbeReport { mntr: mntr("zk_synced_followers\t1\n"), ..base() },
             "error ensemble: 1 of 2 followers are in sync with the leader",
         ),
         (
-            Report { conf: Ok(conf), cons: Ok(cons), ..base() },
+            ProbeReport { conf: Ok(conf), cons: Ok(cons), ..base() },
             "warning zk:1: 10.0.0.7 has 2 connections of 2 (maxClientCnxns)",
         ),
         (
-            Report { dump: Ok(ephemerals), ..base() },
+            ProbeReport { dump: Ok(ephemerals), ..base() },
             "warning 0x11: has 10001 ephemeral nodes, whose paths have 88900 bytes",
         ),
     ] {
-        let reports = [report, serving(2, Mode::Follower, 5), serving(3, Mode::Follower, 5)];
+        let reports =
+            [report, serving(2, ServerMode::Follower, 5), serving(3, ServerMode::Follower, 5)];
         assert_eq!(texts(&servers(&reports, Some(3), 3, MAX_PACKET)), [expected]);
     }
 }
@@ -117,8 +126,9 @@ fn the_end_of_a_session_is_judged_by_the_bytes_of_its_paths() {
     let judged = |nodes: u64, limit| {
         let paths = (0..nodes).map(path).collect();
         let dump = flw::Dump { ephemerals: [(0x11, paths)].into(), ..flw::Dump::default() };
-        let report = Report { dump: Ok(dump), ..serving(1, Mode::Leader, 5) };
-        let reports = [report, serving(2, Mode::Follower, 5), serving(3, Mode::Follower, 5)];
+        let report = ProbeReport { dump: Ok(dump), ..serving(1, ServerMode::Leader, 5) };
+        let reports =
+            [report, serving(2, ServerMode::Follower, 5), serving(3, ServerMode::Follower, 5)];
         let found = servers(&reports, Some(3), 3, limit);
         found.iter().map(|finding| finding.severity).collect::<Vec<_>>()
     };
@@ -130,8 +140,11 @@ fn the_end_of_a_session_is_judged_by_the_bytes_of_its_paths() {
 
 #[test]
 fn different_settings_are_a_finding() {
-    let mut reports =
-        [serving(1, Mode::Leader, 5), serving(2, Mode::Follower, 5), serving(3, Mode::Follower, 5)];
+    let mut reports = [
+        serving(1, ServerMode::Leader, 5),
+        serving(2, ServerMode::Follower, 5),
+        serving(3, ServerMode::Follower, 5),
+    ];
     reports[0].conf = Ok(Conf::parse("tickTime=2000\ndataDir=a").unwrap());
     reports[1].conf = Ok(Conf::parse("tickTime=500\ndataDir=b").unwrap());
     assert_eq!(
@@ -142,7 +155,7 @@ fn different_settings_are_a_finding() {
 
 #[test]
 fn clocks_are_compared_with_the_time_of_the_connect() {
-    let server = serving(1, Mode::Leader, 5).server;
+    let server = serving(1, ServerMode::Leader, 5).server;
     let between = (100_000, 100_400);
     for (established, expected) in [
         (100_200, None),
@@ -181,22 +194,22 @@ fn nodes_are_judged_by_their_stats() {
 
 #[test]
 fn settings_of_the_admin_server_are_judged() {
-    let server = serving(1, Mode::Leader, 5).server;
-    let of = |purge_hours| Settings { max_packet: None, purge_hours };
+    let server = serving(1, ServerMode::Leader, 5).server;
+    let of = |purge_hours| ServerSettings { max_packet: None, purge_hours };
     assert_eq!(settings(&server, &of(None)), None);
     assert_eq!(settings(&server, &of(Some(24))), None);
     let found = settings(&server, &of(Some(0))).unwrap();
     assert_eq!(found.line.as_deref(), Some("autopurge.purgeInterval=24"));
-    let with = |max_packet| Ok(Settings { max_packet, purge_hours: None });
+    let with = |max_packet| Ok(ServerSettings { max_packet, purge_hours: None });
     let all = [with(Some(4 << 20)), with(None), with(Some(2 << 20)), Err(Trouble::Late)];
     assert_eq!(max_packet(all.iter()), 2 << 20);
     assert_eq!(max_packet([].iter()), MAX_PACKET);
 }
 
-fn lock_with(acl: &str, contenders: &[(&str, &str)]) -> Lock {
+fn lock_with(acl: &str, contenders: &[(&str, &str)]) -> LockAcls {
     let list = |text: &str| -> Vec<Acl> { acls::parse(text).unwrap() };
     let contenders = contenders.iter().map(|(name, acl)| ((*name).to_owned(), Some(list(acl))));
-    Lock { path: "/l".to_owned(), acl: list(acl), contenders: contenders.collect() }
+    LockAcls { path: "/l".to_owned(), acl: list(acl), contenders: contenders.collect() }
 }
 
 #[test]

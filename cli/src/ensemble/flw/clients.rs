@@ -4,7 +4,7 @@ use super::id::id;
 
 /// A connection of a client.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Connection {
+pub(crate) struct ClientConnection {
     /// Address and port of the client.
     pub(crate) address: String,
     /// Requests without a response.
@@ -28,13 +28,13 @@ pub(crate) struct Connection {
 }
 
 /// Parses the response to `cons` or `stat`.
-pub(crate) fn connections(text: &str) -> Vec<Connection> {
+pub(crate) fn connections(text: &str) -> Vec<ClientConnection> {
     text.lines().filter_map(connection).collect()
 }
 
 /// Parses ` /10.0.3.17:41234[1](queued=0,recved=3,sent=3,sid=0x…,lop=PING,…)`. ClickHouse Keeper
 /// has neither the slash nor the brackets.
-fn connection(line: &str) -> Option<Connection> {
+fn connection(line: &str) -> Option<ClientConnection> {
     let line = line.strip_prefix(' ')?;
     let (peer, rest) = line.rsplit_once('(')?;
     let fields = rest.trim_end().strip_suffix(')')?;
@@ -44,7 +44,8 @@ fn connection(line: &str) -> Option<Connection> {
         Some((address, _)) if !address.is_empty() => address,
         _ => peer,
     };
-    let mut connection = Connection { address: address.to_owned(), ..Connection::default() };
+    let mut connection =
+        ClientConnection { address: address.to_owned(), ..ClientConnection::default() };
     for field in fields.split(',') {
         let Some((key, value)) = field.split_once('=') else { continue };
         let number = || value.parse().ok();

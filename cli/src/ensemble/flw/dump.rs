@@ -24,7 +24,7 @@ pub(crate) struct DumpedSession {
 }
 
 /// The part of the response that is being read.
-enum Part {
+enum DumpPart {
     Sessions { expires: Option<String> },
     Ephemerals { owner: Option<i64> },
     Connections,
@@ -33,14 +33,14 @@ enum Part {
 /// Parses the response.
 pub(crate) fn dump(text: &str) -> Dump {
     let mut dump = Dump::default();
-    let mut part = Part::Connections;
+    let mut part = DumpPart::Connections;
     for line in text.lines() {
-        if let Some(next) = Part::begins(line) {
+        if let Some(next) = DumpPart::begins(line) {
             part = next;
             continue;
         }
         match &mut part {
-            Part::Sessions { expires } => {
+            DumpPart::Sessions { expires } => {
                 if let Some((_, time)) = line.split_once(" expire at ") {
                     *expires = Some(time.trim_end_matches(':').to_owned());
                 } else if let Some((session, timeout)) = session(line) {
@@ -48,20 +48,20 @@ pub(crate) fn dump(text: &str) -> Dump {
                     dump.sessions.insert(session, entry);
                 }
             }
-            Part::Ephemerals { owner } => match (line.strip_prefix(['\t', ' ']), *owner) {
+            DumpPart::Ephemerals { owner } => match (line.strip_prefix(['\t', ' ']), *owner) {
                 (Some(path), Some(owner)) => {
                     dump.ephemerals.entry(owner).or_default().push(path.to_owned());
                 }
                 (None, _) => *owner = id(line.trim_end_matches(':')),
                 _ => {}
             },
-            Part::Connections => {}
+            DumpPart::Connections => {}
         }
     }
     dump
 }
 
-impl Part {
+impl DumpPart {
     fn begins(line: &str) -> Option<Self> {
         let sessions = ["Session Sets", "Global Session", "Local Session", "Sessions dump"];
         if sessions.iter().any(|start| line.starts_with(start)) {

@@ -10,9 +10,9 @@ mod id;
 mod server;
 mod watches;
 
-pub(crate) use clients::{Connection, connections};
+pub(crate) use clients::{ClientConnection, connections};
 pub(crate) use dump::{Dump, DumpedSession, dump, java_date};
-pub(crate) use server::{Conf, Mntr, Mode, Srvr, release};
+pub(crate) use server::{Conf, Mntr, ServerMode, Srvr, release};
 pub(crate) use watches::{Lists, WatchSummary, lists};
 
 /// Declares the words.
@@ -79,7 +79,7 @@ impl Word {
 
 /// The reason why a server did not execute a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum FlwRefusal {
     /// The word is not in `4lw.commands.whitelist`.
     NotListed,
     /// The server has no quorum, or is not ready yet.
@@ -92,18 +92,18 @@ pub(crate) enum Refusal {
 const NOT_LISTED: &str = " is not executed because it is not in the white";
 
 /// Returns the reason why a word was not executed, if this response is a refusal.
-pub(crate) fn refusal(response: &str) -> Option<Refusal> {
+pub(crate) fn refusal(response: &str) -> Option<FlwRefusal> {
     // The longest of these responses has fewer bytes. A name or a value may contain any text.
     let start = response.trim();
     // A server without watches answers `wchp` with an empty line.
     if response.is_empty() {
-        Some(Refusal::Silent)
+        Some(FlwRefusal::Silent)
     } else if start.len() > 100 {
         None
     } else if start.get(4..).is_some_and(|rest| rest.starts_with(NOT_LISTED)) {
-        Some(Refusal::NotListed)
+        Some(FlwRefusal::NotListed)
     } else if start.starts_with("This ") && start.ends_with("not currently serving requests") {
-        Some(Refusal::NotServing)
+        Some(FlwRefusal::NotServing)
     } else {
         None
     }

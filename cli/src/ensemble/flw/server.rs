@@ -7,7 +7,7 @@ use super::id::id;
 
 /// The role of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ServerMode {
     Standalone,
     Leader,
     Follower,
@@ -16,7 +16,7 @@ pub(crate) enum Mode {
     Other(String),
 }
 
-impl Mode {
+impl ServerMode {
     pub(crate) fn parse(text: &str) -> Self {
         match text {
             "standalone" => Self::Standalone,
@@ -34,7 +34,7 @@ impl Mode {
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for ServerMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Standalone => "standalone",
@@ -59,7 +59,7 @@ pub(crate) struct Srvr {
     pub(crate) connections: Option<u64>,
     pub(crate) outstanding: Option<u64>,
     pub(crate) zxid: Option<i64>,
-    pub(crate) mode: Option<Mode>,
+    pub(crate) mode: Option<ServerMode>,
     pub(crate) nodes: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Srvr {
                 "Connections" => srvr.connections = value.parse().ok(),
                 "Outstanding" => srvr.outstanding = value.parse().ok(),
                 "Zxid" => srvr.zxid = id(value),
-                "Mode" => srvr.mode = Some(Mode::parse(value)),
+                "Mode" => srvr.mode = Some(ServerMode::parse(value)),
                 "Node count" => srvr.nodes = value.parse().ok(),
                 _ => {}
             }

@@ -15,23 +15,51 @@ fn srvr(text: &str) -> Srvr {
 #[test]
 fn servers_of_each_release_tell_their_state() {
     let cases = [
-        (golden!("apache-3.5-srvr"), "3.5.9", Mode::Observer, 0x2_0000_0005, (2.0, 41.0), 27),
+        (golden!("apache-3.5-srvr"), "3.5.9", ServerMode::Observer, 0x2_0000_0005, (2.0, 41.0), 27),
         (
             golden!("apache-3.7-read-only-srvr"),
             "3.7.1",
-            Mode::ReadOnly,
+            ServerMode::ReadOnly,
             0x4_0000_0001,
             (0.0, 0.0),
             5,
         ),
-        (golden!("apache-3.8-srvr"), "3.8.0", Mode::Follower, 0x1_0000_000d, (4.3077, 15.0), 14),
-        (golden!("apache-3.8-srvr-leader"), "3.8.0", Mode::Leader, 0x1_0000_000d, (0.0, 0.0), 14),
-        (golden!("apache-3.9-srvr"), "3.9.3", Mode::Follower, 0x1_0000_000d, (4.8462, 15.0), 14),
-        (golden!("apache-3.9-srvr-leader"), "3.9.3", Mode::Leader, 0x1_0000_000d, (0.0, 0.0), 14),
-        (golden!("keeper-srvr"), "v23.8.2.7", Mode::Leader, 5012, (1.0, 7.0), 340),
+        (
+            golden!("apache-3.8-srvr"),
+            "3.8.0",
+            ServerMode::Follower,
+            0x1_0000_000d,
+            (4.3077, 15.0),
+            14,
+        ),
+        (
+            golden!("apache-3.8-srvr-leader"),
+            "3.8.0",
+            ServerMode::Leader,
+            0x1_0000_000d,
+            (0.0, 0.0),
+            14,
+        ),
+        (
+            golden!("apache-3.9-srvr"),
+            "3.9.3",
+            ServerMode::Follower,
+            0x1_0000_000d,
+            (4.8462, 15.0),
+            14,
+        ),
+        (
+            golden!("apache-3.9-srvr-leader"),
+            "3.9.3",
+            ServerMode::Leader,
+            0x1_0000_000d,
+            (0.0, 0.0),
+            14,
+        ),
+        (golden!("keeper-srvr"), "v23.8.2.7", ServerMode::Leader, 5012, (1.0, 7.0), 340),
     ];
     for (text, release, mode, zxid, latency, nodes) in cases {
-        let read_only = mode == Mode::ReadOnly;
+        let read_only = mode == ServerMode::ReadOnly;
         let srvr = srvr(text);
         assert_eq!(srvr.release(), Some(release));
         assert_eq!(
@@ -156,10 +184,13 @@ fn watches_are_counted_and_listed() {
 #[test]
 fn refusals_are_not_data() {
     for (text, expected) in [
-        ("", Some(Refusal::Silent)),
-        ("mntr is not executed because it is not in the whitelist.\n", Some(Refusal::NotListed)),
-        ("This ZooKeeper instance is not currently serving requests\n", Some(Refusal::NotServing)),
-        ("This instance is not currently serving requests", Some(Refusal::NotServing)),
+        ("", Some(FlwRefusal::Silent)),
+        ("mntr is not executed because it is not in the whitelist.\n", Some(FlwRefusal::NotListed)),
+        (
+            "This ZooKeeper instance is not currently serving requests\n",
+            Some(FlwRefusal::NotServing),
+        ),
+        ("This instance is not currently serving requests", Some(FlwRefusal::NotServing)),
         ("imok", None),
         ("\n", None),
         (golden!("apache-3.9-srvr"), None),

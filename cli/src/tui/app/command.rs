@@ -1,18 +1,18 @@
 //! The command line of the screens.
 
-use super::State;
-use crate::tui::line::{self, Line};
-use crate::tui::model::{Effect, Key, Screen};
+use super::AppState;
+use crate::tui::line::{self, TuiLine};
+use crate::tui::model::{KeyPress, ScreenName, TuiEffect};
 
-impl State {
-    pub(super) fn type_command(&mut self, key: Key) -> Option<Effect> {
+impl AppState {
+    pub(super) fn type_command(&mut self, key: KeyPress) -> Option<TuiEffect> {
         let command = self.command.as_mut()?;
         match key {
-            Key::Char(letter) => command.push(letter),
-            Key::Up => command.clone_from(&self.last_command),
-            Key::Backspace if !command.is_empty() => drop(command.pop()),
-            Key::Backspace | Key::Escape => self.command = None,
-            Key::Enter => {
+            KeyPress::Char(letter) => command.push(letter),
+            KeyPress::Up => command.clone_from(&self.last_command),
+            KeyPress::Backspace if !command.is_empty() => drop(command.pop()),
+            KeyPress::Backspace | KeyPress::Escape => self.command = None,
+            KeyPress::Enter => {
                 let line = self.command.take()?;
                 self.last_command.clone_from(&line);
                 return self.run(line::parse(&line));
@@ -22,21 +22,21 @@ impl State {
         None
     }
 
-    fn run(&mut self, line: Line) -> Option<Effect> {
+    fn run(&mut self, line: TuiLine) -> Option<TuiEffect> {
         match line {
-            Line::Nothing => None,
-            Line::Quit => Some(Effect::Quit),
-            Line::Show(screen) => self.show(screen),
-            Line::Go(path) => {
-                self.screen = Screen::Tree;
+            TuiLine::Nothing => None,
+            TuiLine::Quit => Some(TuiEffect::Quit),
+            TuiLine::Show(screen) => self.show(screen),
+            TuiLine::Go(path) => {
+                self.screen = ScreenName::Tree;
                 self.enter(crate::path::normal(&path))
             }
-            Line::Filter(filter) => {
+            TuiLine::Filter(filter) => {
                 self.filter = filter;
                 self.selections[self.screen.index()].reset();
                 None
             }
-            Line::Sort(title) => {
+            TuiLine::Sort(title) => {
                 let columns = self.table().columns;
                 let place = columns
                     .iter()
@@ -47,7 +47,7 @@ impl State {
                 }
                 None
             }
-            Line::Command(line) => Some(Effect::Run(line)),
+            TuiLine::Command(line) => Some(TuiEffect::Run(line)),
         }
     }
 }

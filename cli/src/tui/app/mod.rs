@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::ensemble::flw::Word;
 use crate::ensemble::health;
-use crate::ensemble::probe::Report;
+use crate::ensemble::probe::ProbeReport;
 use crate::ensemble::rates::Before;
 use crate::tui::hot::{self, Hot};
-use crate::tui::model::{Detail, Effect, Event, Key, Load, Sample, Screen};
+use crate::tui::model::{Detail, KeyPress, Load, Sample, ScreenName, TuiEffect, TuiEvent};
 use crate::tui::recipes::{self, Recipes};
 use crate::tui::screens;
 use crate::tui::table::{Selection, Table};
-use crate::tui::tree::Tree;
+use crate::tui::tree::ListedTreeNode;
 
 /// The number of samples in the graphs.
 const HISTORY: usize = 120;
@@ -23,11 +23,11 @@ const PAGE: isize = 10;
 
 /// The state of the screens.
 #[derive(Debug, Clone)]
-pub(crate) struct State {
+pub(crate) struct AppState {
     /// The name of the context, or the servers.
     pub(crate) name: String,
     pub(crate) interval: Duration,
-    pub(crate) screen: Screen,
+    pub(crate) screen: ScreenName,
     selections: [Selection; 7],
     pub(crate) filter: String,
     /// Keys are the filter.
@@ -48,17 +48,17 @@ pub(crate) struct State {
     /// The epochs that began since the start.
     pub(crate) elections: u64,
     epoch: Option<i64>,
-    pub(crate) tree: Tree,
+    pub(crate) tree: ListedTreeNode,
     pub(crate) recipes: Recipes,
     pub(crate) hot: Hot,
 }
 
-impl State {
+impl AppState {
     pub(crate) fn new(name: String, interval: Duration, can_write: bool) -> Self {
         Self {
             name,
             interval,
-            screen: Screen::Servers,
+            screen: ScreenName::Servers,
             selections: [
                 Selection::sorted_by(0),
                 Selection::sorted_by(screens::CLIENT_RATE),
@@ -81,7 +81,7 @@ impl State {
             history: VecDeque::new(),
             elections: 0,
             epoch: None,
-            tree: Tree::default(),
+            tree: ListedTreeNode::default(),
             recipes: Recipes::default(),
             hot: Hot::default(),
         }
@@ -91,11 +91,11 @@ impl State {
     /// the others, so only their screens ask them.
     pub(crate) const fn words(&self) -> &'static [Word] {
         match self.screen {
-            Screen::Servers => &[Word::Srvr, Word::Mntr, Word::Cons],
-            Screen::Clients => &[Word::Srvr, Word::Cons],
-            Screen::Sessions => &[Word::Srvr, Word::Cons, Word::Dump],
-            Screen::Watches => &[Word::Srvr, Word::Cons, Word::Wchs, Word::Wchp],
-            Screen::Recipes | Screen::Tree | Screen::Hot => &[Word::Srvr],
+            ScreenName::Servers => &[Word::Srvr, Word::Mntr, Word::Cons],
+            ScreenName::Clients => &[Word::Srvr, Word::Cons],
+            ScreenName::Sessions => &[Word::Srvr, Word::Cons, Word::Dump],
+            ScreenName::Watches => &[Word::Srvr, Word::Cons, Word::Wchs, Word::Wchp],
+            ScreenName::Recipes | ScreenName::Tree | ScreenName::Hot => &[Word::Srvr],
         }
     }
 
@@ -107,9 +107,9 @@ impl State {
     /// Returns the table of the present screen, filtered and ordered.
     pub(crate) fn table(&self) -> Table {
         let table = match (self.screen, &self.sample) {
-            (Screen::Tree, _) => self.tree.table(),
-            (Screen::Hot, _) => self.hot.table(),
-            (Screen::Recipes, sample) => {
+            (ScreenName::Tree, _) => self.tree.table(),
+            (ScreenName::Hot, _) => self.hot.table(),
+            (ScreenName::Recipes, sample) => {
                 self.recipes.table(sample.as_ref().map_or(0, |sample| sample.taken))
             }
             (screen, Some(sample)) => screens::table(screen, sample, &self.before),
@@ -119,41 +119,41 @@ impl State {
     }
 
     /// Returns the state after an event, and the effect that follows.
-    pub(crate) fn step(mut self, event: Event) -> (Self, Option<Effect>) {
+    pub(crate) fn step(mut self, event: TuiEvent) -> (Self, Option<TuiEffect>) {
         let effect = match event {
-            Event::Key(Key::Interrupt) => Some(Effect::Quit),
-            Event::Key(key) => self.key(key),
-            Event::Sample(sample) => {
+            TuiEvent::Key(KeyPress::Interrupt) => Some(TuiEffect::Quit),
+            TuiEvent::Key(key) => self.key(key),
+            TuiEvent::Sample(sample) => {
                 if self.paused {
                     return (self, None);
                 }
                 let at = sample.at;
                 self.take(sample);
-                let looks = self.screen == Screen::Recipes && self.recipes.are_old(at);
-                looks.then_some(Effect::Inspect)
+                let looks = self.screen == ScreenName::Recipes && self.recipes.are_old(at);
+                looks.then_some(TuiEffect::Inspect)
             }
-            Event::Inspected(answer) => {
+            TuiEvent::Inspected(answer) => {
                 let at = self.sample.as_ref().map(|sample| sample.at);
                 self.recipes.inspected(at.unwrap_or_default(), answer);
                 None
             }
-            Event::Listed(path, answer) => {
+            TuiEvent::Listed(path, answer) => {
                 self.tree.listed(&path, answer);
                 None
             }
-            Event::Read(path, answer) => {
+            TuiEvent::Read(path, answer) => {
                 let text = answer.unwrap_or_else(|error| error);
                 let lines = text.lines().map(str::to_owned).collect();
                 self.detail = Some(Detail { title: path, lines, first: 0 });
                 None
             }
-            Event::Followed(window) => {
+            TuiEvent::Followed(window) => {
                 if !self.paused {
                     self.hot.take(window);
                 }
                 None
             }
-            Event::Ran(line, answer) => {
+            TuiEvent::Ran(line, answer) => {
                 let text = answer.unwrap_or_else(|error| error);
                 if text.trim().is_empty() {
                     self.message = Some(format!("done: {line}"));
@@ -162,18 +162,18 @@ impl State {
                     self.detail = Some(Detail { title: line, lines, first: 0 });
                 }
                 // It may have changed the nodes on the screen.
-                (self.screen == Screen::Tree).then(|| Effect::List(self.tree.path.clone()))
+                (self.screen == ScreenName::Tree).then(|| TuiEffect::List(self.tree.path.clone()))
             }
-            Event::Edited(path, answer) => {
+            TuiEvent::Edited(path, answer) => {
                 self.message = Some(answer.map_or_else(|why| why, |()| format!("edited {path}")));
-                Some(Effect::List(self.tree.path.clone()))
+                Some(TuiEffect::List(self.tree.path.clone()))
             }
-            Event::Resized => None,
+            TuiEvent::Resized => None,
         };
         (self, effect)
     }
 
-    fn key(&mut self, key: Key) -> Option<Effect> {
+    fn key(&mut self, key: KeyPress) -> Option<TuiEffect> {
         self.message = None;
         if self.command.is_some() {
             self.type_command(key)
@@ -202,7 +202,7 @@ impl State {
                 self.history.pop_front();
             }
         }
-        let zxid = health::leader(&sample.reports).and_then(Report::zxid);
+        let zxid = health::leader(&sample.reports).and_then(ProbeReport::zxid);
         if let Some(epoch) = zxid.map(|zxid| zxid >> 32) {
             self.elections += u64::from(self.epoch.is_some_and(|before| before < epoch));
             self.epoch = Some(epoch);
@@ -210,12 +210,12 @@ impl State {
         self.sample = Some(sample);
     }
 
-    fn type_filter(&mut self, key: Key) -> Option<Effect> {
+    fn type_filter(&mut self, key: KeyPress) -> Option<TuiEffect> {
         match key {
-            Key::Char(letter) => self.filter.push(letter),
-            Key::Backspace => drop(self.filter.pop()),
-            Key::Enter => self.typing = false,
-            Key::Escape => {
+            KeyPress::Char(letter) => self.filter.push(letter),
+            KeyPress::Backspace => drop(self.filter.pop()),
+            KeyPress::Enter => self.typing = false,
+            KeyPress::Escape => {
                 self.filter.clear();
                 self.typing = false;
             }
@@ -225,19 +225,23 @@ impl State {
         None
     }
 
-    fn scroll(&mut self, key: Key) -> Option<Effect> {
+    fn scroll(&mut self, key: KeyPress) -> Option<TuiEffect> {
         let detail = self.detail.as_mut()?;
         let last = detail.lines.len().saturating_sub(1);
         let by = |by: isize| detail.first.saturating_add_signed(by).min(last);
         detail.first = match key {
-            Key::Down | Key::Char('j') => by(1),
-            Key::Up | Key::Char('k') => by(-1),
-            Key::PageDown | Key::Char(' ') => by(PAGE),
-            Key::PageUp => by(-PAGE),
-            Key::Home | Key::Char('g') => 0,
-            Key::End | Key::Char('G') => last,
-            Key::Char('q') => return Some(Effect::Quit),
-            Key::Escape | Key::Enter | Key::Backspace | Key::Left | Key::Char('h' | '?') => {
+            KeyPress::Down | KeyPress::Char('j') => by(1),
+            KeyPress::Up | KeyPress::Char('k') => by(-1),
+            KeyPress::PageDown | KeyPress::Char(' ') => by(PAGE),
+            KeyPress::PageUp => by(-PAGE),
+            KeyPress::Home | KeyPress::Char('g') => 0,
+            KeyPress::End | KeyPress::Char('G') => last,
+            KeyPress::Char('q') => return Some(TuiEffect::Quit),
+            KeyPress::Escape
+            | KeyPress::Enter
+            | KeyPress::Backspace
+            | KeyPress::Left
+            | KeyPress::Char('h' | '?') => {
                 self.detail = None;
                 return None;
             }
@@ -246,35 +250,37 @@ impl State {
         None
     }
 
-    fn press(&mut self, key: Key) -> Option<Effect> {
+    fn press(&mut self, key: KeyPress) -> Option<TuiEffect> {
         match key {
-            Key::Char('q') => return Some(Effect::Quit),
-            Key::Char('p') => self.paused = !self.paused,
-            Key::Char('/') => self.typing = true,
-            Key::Char(':') => self.command = Some(String::new()),
-            Key::Char('y') => return self.copy(),
-            Key::Char('e') if self.screen == Screen::Tree => return self.edit(),
-            Key::Char('s') => {
+            KeyPress::Char('q') => return Some(TuiEffect::Quit),
+            KeyPress::Char('p') => self.paused = !self.paused,
+            KeyPress::Char('/') => self.typing = true,
+            KeyPress::Char(':') => self.command = Some(String::new()),
+            KeyPress::Char('y') => return self.copy(),
+            KeyPress::Char('e') if self.screen == ScreenName::Tree => return self.edit(),
+            KeyPress::Char('s') => {
                 let columns = self.table().columns.len();
                 let selection = &mut self.selections[self.screen.index()];
                 selection.sort = (selection.sort + 1) % columns;
             }
-            Key::Char('r') => {
+            KeyPress::Char('r') => {
                 let selection = &mut self.selections[self.screen.index()];
                 selection.reversed = !selection.reversed;
             }
-            Key::Char('?') => self.detail = Some(screens::help()),
-            Key::Escape => self.filter.clear(),
-            Key::Char(digit) if digit.is_ascii_digit() => {
-                let screen = Screen::ALL.into_iter().find(|(_, key, _)| *key == digit);
+            KeyPress::Char('?') => self.detail = Some(screens::help()),
+            KeyPress::Escape => self.filter.clear(),
+            KeyPress::Char(digit) if digit.is_ascii_digit() => {
+                let screen = ScreenName::ALL.into_iter().find(|(_, key, _)| *key == digit);
                 return screen.and_then(|(screen, ..)| self.show(screen));
             }
-            Key::Tab => {
-                let next = (self.screen.index() + 1) % Screen::ALL.len();
-                return self.show(Screen::ALL[next].0);
+            KeyPress::Tab => {
+                let next = (self.screen.index() + 1) % ScreenName::ALL.len();
+                return self.show(ScreenName::ALL[next].0);
             }
-            Key::Enter | Key::Right | Key::Char('l') => return self.open(),
-            Key::Left | Key::Backspace | Key::Char('h') if self.screen == Screen::Tree => {
+            KeyPress::Enter | KeyPress::Right | KeyPress::Char('l') => return self.open(),
+            KeyPress::Left | KeyPress::Backspace | KeyPress::Char('h')
+                if self.screen == ScreenName::Tree =>
+            {
                 return self.leave();
             }
             key => self.go(key),
@@ -287,33 +293,33 @@ impl State {
         let table = self.table();
         let key = &table.rows[self.selection().place(&table)?].key;
         Some(match self.screen {
-            Screen::Tree => crate::path::join(&self.tree.path, key),
+            ScreenName::Tree => crate::path::join(&self.tree.path, key),
             _ => key.clone(),
         })
     }
 
-    fn copy(&mut self) -> Option<Effect> {
+    fn copy(&mut self) -> Option<TuiEffect> {
         let selected = self.selected()?;
         self.message = Some(format!("copied {selected}"));
-        Some(Effect::Copy(selected))
+        Some(TuiEffect::Copy(selected))
     }
 
-    fn edit(&mut self) -> Option<Effect> {
+    fn edit(&mut self) -> Option<TuiEffect> {
         if !self.can_write {
             self.message = Some("read-only: start with --write to change nodes".to_owned());
             return None;
         }
-        self.selected().map(Effect::Edit)
+        self.selected().map(TuiEffect::Edit)
     }
 
-    fn go(&mut self, key: Key) {
+    fn go(&mut self, key: KeyPress) {
         let by = match key {
-            Key::Down | Key::Char('j') => 1,
-            Key::Up | Key::Char('k') => -1,
-            Key::PageDown | Key::Char(' ') => PAGE,
-            Key::PageUp => -PAGE,
-            Key::Home | Key::Char('g') => isize::MIN,
-            Key::End | Key::Char('G') => isize::MAX,
+            KeyPress::Down | KeyPress::Char('j') => 1,
+            KeyPress::Up | KeyPress::Char('k') => -1,
+            KeyPress::PageDown | KeyPress::Char(' ') => PAGE,
+            KeyPress::PageUp => -PAGE,
+            KeyPress::Home | KeyPress::Char('g') => isize::MIN,
+            KeyPress::End | KeyPress::Char('G') => isize::MAX,
             _ => return,
         };
         let table = self.table();
@@ -321,53 +327,53 @@ impl State {
     }
 
     /// Changes the screen. The tree is listed, and the others need other words.
-    fn show(&mut self, screen: Screen) -> Option<Effect> {
+    fn show(&mut self, screen: ScreenName) -> Option<TuiEffect> {
         self.screen = screen;
         self.filter.clear();
         Some(match screen {
-            Screen::Tree => Effect::List(self.tree.path.clone()),
-            Screen::Recipes => Effect::Inspect,
-            _ => Effect::Ask,
+            ScreenName::Tree => TuiEffect::List(self.tree.path.clone()),
+            ScreenName::Recipes => TuiEffect::Inspect,
+            _ => TuiEffect::Ask,
         })
     }
 
     /// Opens the selected row.
-    fn open(&mut self) -> Option<Effect> {
+    fn open(&mut self) -> Option<TuiEffect> {
         let table = self.table();
         let row = &table.rows[self.selection().place(&table)?];
-        if self.screen == Screen::Recipes {
-            return Some(Effect::Why(row.key.clone()));
+        if self.screen == ScreenName::Recipes {
+            return Some(TuiEffect::Why(row.key.clone()));
         }
-        if self.screen == Screen::Hot {
-            return Some(Effect::Read(row.key.clone()));
+        if self.screen == ScreenName::Hot {
+            return Some(TuiEffect::Read(row.key.clone()));
         }
-        if self.screen != Screen::Tree {
+        if self.screen != ScreenName::Tree {
             let sample = self.sample.as_ref()?;
             self.detail = Some(screens::detail(self.screen, sample, &row.key));
             return None;
         }
         let path = crate::path::join(&self.tree.path, &row.key);
         if self.tree.is_leaf(&row.key) {
-            return Some(Effect::Read(path));
+            return Some(TuiEffect::Read(path));
         }
         self.enter(path)
     }
 
     /// Goes to the parent of the listed node, and selects the node there.
-    fn leave(&mut self) -> Option<Effect> {
+    fn leave(&mut self) -> Option<TuiEffect> {
         let (parent, name) =
             self.tree.path.rsplit_once('/').filter(|(_, name)| !name.is_empty())?;
         let (parent, name) = (parent.to_owned(), name.to_owned());
         let effect = self.enter(if parent.is_empty() { "/".to_owned() } else { parent });
-        self.selections[Screen::Tree.index()].select(name);
+        self.selections[ScreenName::Tree.index()].select(name);
         effect
     }
 
-    fn enter(&mut self, path: String) -> Option<Effect> {
+    fn enter(&mut self, path: String) -> Option<TuiEffect> {
         self.tree.enter(path.clone());
         self.filter.clear();
-        self.selections[Screen::Tree.index()].reset();
-        Some(Effect::List(path))
+        self.selections[ScreenName::Tree.index()].reset();
+        Some(TuiEffect::List(path))
     }
 }
 

@@ -62,13 +62,13 @@ impl From<GssError> for LibraryError {
 }
 
 /// A security context of the library. Nothing happens before its first token is requested.
-pub(super) struct Context {
+pub(super) struct KerberosContext {
     client: Option<String>,
     service: Service,
     context: Option<ClientCtx>,
 }
 
-impl Context {
+impl KerberosContext {
     pub(super) const fn new(client: Option<String>, service: Service) -> Self {
         Self { client, service, context: None }
     }
@@ -100,7 +100,7 @@ impl Context {
     }
 }
 
-impl gssapi::Context for Context {
+impl gssapi::GssapiContext for KerberosContext {
     type Error = LibraryError;
 
     fn establish(&mut self, token: Option<&[u8]>) -> Result<Option<Bytes>, LibraryError> {

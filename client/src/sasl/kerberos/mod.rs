@@ -12,10 +12,10 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::gssapi::{Exchange as GssapiExchange, Fault};
-use super::{SaslExchange, SaslFailure, SaslMechanism, Step, Work, Worked};
+use super::gssapi::{ExchangeFault, GssapiExchange};
+use super::{SaslExchange, SaslFailure, SaslMechanism, SaslStep, SaslWork, Worked};
 use crate::locked::Locked;
-use context::{Context, LibraryError, Service};
+use context::{KerberosContext, LibraryError, Service};
 pub use error::{KerberosError, KerberosErrorKind};
 
 /// The settings of authentication with Kerberos, for
@@ -40,7 +40,7 @@ pub struct Kerberos {
     client: Option<String>,
     service: String,
     server: Option<String>,
-    turns: Arc<Turns>,
+    turns: Arc<ExchangeTurns>,
 }
 
 impl Kerberos {
@@ -98,9 +98,9 @@ impl Default for Kerberos {
 /// A library that waits for a KDC cannot be interrupted, and later attempts to connect must not
 /// start a thread each.
 #[derive(Debug, Default)]
-struct Turns(Locked<BTreeMap<Arc<str>, Arc<Semaphore>>>);
+struct ExchangeTurns(Locked<BTreeMap<Arc<str>, Arc<Semaphore>>>);
 
-impl Turns {
+impl ExchangeTurns {
     /// Returns the turn of a service.
     fn of(&self, service: &Arc<str>) -> Arc<Semaphore> {
         let mut turns = self.0.lock();
@@ -120,39 +120,43 @@ impl SaslMechanism for Gssapi {
         let service = self.0.service(host);
         let name = Arc::from(service.name());
         let turn = Some(self.0.turns.of(&name));
-        let context = Context::new(self.0.client.clone(), service);
-        Box::new(Exchange { service: name, inner: Some(GssapiExchange::new(context)), turn })
+        let context = KerberosContext::new(self.0.client.clone(), service);
+        Box::new(KerberosExchange {
+            service: name,
+            inner: Some(GssapiExchange::new(context)),
+            turn,
+        })
     }
 }
 
-struct Exchange {
+struct KerberosExchange {
     service: Arc<str>,
     /// `None` while a step is performed.
-    inner: Option<GssapiExchange<Context>>,
+    inner: Option<GssapiExchange<KerberosContext>>,
     /// The turn for the first step. The other steps need no KDC, and wait for no other thread.
     turn: Option<Arc<Semaphore>>,
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for KerberosExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("service", &self.service).finish_non_exhaustive()
+        f.debug_struct("KerberosExchange").field("service", &self.service).finish_non_exhaustive()
     }
 }
 
-impl SaslExchange for Exchange {
-    fn begin(&mut self) -> Step {
+impl SaslExchange for KerberosExchange {
+    fn begin(&mut self) -> SaslStep {
         self.step(&[])
     }
 
     /// Performs the step on a thread. Every call may read files; the first one may need a KDC.
-    fn step(&mut self, token: &[u8]) -> Step {
+    fn step(&mut self, token: &[u8]) -> SaslStep {
         let late = KerberosError::new(&self.service, KerberosErrorKind::TimedOut, "").into_io();
         let Some(inner) = self.inner.take() else {
-            return Step::Ready(Err("the exchange has ended".into()));
+            return SaslStep::Ready(Err("the exchange has ended".into()));
         };
         let (service, turn) = (Arc::clone(&self.service), self.turn.take());
         let future = Box::pin(perform(service, inner, Bytes::copy_from_slice(token), turn));
-        Step::Pending(Work { future, late })
+        SaslStep::Pending(SaslWork { future, late })
     }
 
     fn refused(&self) -> io::Error {
@@ -166,7 +170,7 @@ impl SaslExchange for Exchange {
 /// If the future is dropped, the thread still runs until the library returns.
 async fn perform(
     service: Arc<str>,
-    mut inner: GssapiExchange<Context>,
+    mut inner: GssapiExchange<KerberosContext>,
     token: Bytes,
     turn: Option<Arc<Semaphore>>,
 ) -> Worked {
@@ -189,21 +193,25 @@ async fn perform(
         Ok((inner, stepped)) => (Some(inner), stepped.map_err(|fault| failure(&service, fault))),
         Err(why) => (None, Err(failed(&service, KerberosErrorKind::Library, why))),
     };
-    (Box::new(Exchange { service, inner, turn: None }), stepped)
+    (Box::new(KerberosExchange { service, inner, turn: None }), stepped)
 }
 
-fn failure(service: &str, fault: Fault<LibraryError>) -> SaslFailure {
+fn failure(service: &str, fault: ExchangeFault<LibraryError>) -> SaslFailure {
     match fault {
         // The ticket has expired during the exchange: this says nothing about the server.
-        Fault::Begin(LibraryError { is_expired: true, words, .. })
-        | Fault::Unproven(LibraryError { is_expired: true, words, .. }) => {
+        ExchangeFault::Begin(LibraryError { is_expired: true, words, .. })
+        | ExchangeFault::Unproven(LibraryError { is_expired: true, words, .. }) => {
             failed(service, KerberosErrorKind::TicketExpired, words)
         }
-        Fault::Begin(LibraryError { code, is_without_credentials, words, .. }) => {
+        ExchangeFault::Begin(LibraryError { code, is_without_credentials, words, .. }) => {
             failed(service, KerberosErrorKind::of_ticket(code, is_without_credentials), words)
         }
-        Fault::Unproven(error) => failed(service, KerberosErrorKind::ServerNotProven, error.words),
-        Fault::Protocol(why) => failed(service, KerberosErrorKind::Protocol, why.to_owned()),
+        ExchangeFault::Unproven(error) => {
+            failed(service, KerberosErrorKind::ServerNotProven, error.words)
+        }
+        ExchangeFault::Protocol(why) => {
+            failed(service, KerberosErrorKind::Protocol, why.to_owned())
+        }
     }
 }
 
@@ -227,7 +235,7 @@ mod tests {
         let held = kerberos.turns.of(&a).try_acquire_owned().unwrap();
         // The clone of the settings has the same turns.
         let mut exchange = Gssapi(kerberos.clone()).start("a");
-        let Step::Pending(Work { mut future, .. }) = exchange.begin() else { panic!() };
+        let SaslStep::Pending(SaslWork { mut future, .. }) = exchange.begin() else { panic!() };
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());
         assert_eq!(kerberos.turns.of(&b).available_permits(), 1);
@@ -250,18 +258,20 @@ mod tests {
         const DEFECTIVE_TOKEN: u32 = 9;
         for expired in [11, 12] {
             assert!(routine(expired).words.contains("expired"), "{:?}", routine(expired));
-            for fault in [Fault::Begin(routine(expired)), Fault::Unproven(routine(expired))] {
+            for fault in
+                [ExchangeFault::Begin(routine(expired)), ExchangeFault::Unproven(routine(expired))]
+            {
                 let SaslFailure { why, is_final } = failure("zookeeper@a", fault);
                 let kind = KerberosError::of(&why).map(KerberosError::kind);
                 assert_eq!((kind, is_final), (Some(KerberosErrorKind::TicketExpired), false));
             }
         }
-        assert!(failure("zookeeper@a", Fault::Unproven(routine(DEFECTIVE_TOKEN))).is_final);
+        assert!(failure("zookeeper@a", ExchangeFault::Unproven(routine(DEFECTIVE_TOKEN))).is_final);
     }
 
     #[test]
     fn services_without_exchanges_are_forgotten() {
-        let turns = Turns::default();
+        let turns = ExchangeTurns::default();
         let held = turns.of(&Arc::from("held"));
         for host in 0..10 {
             turns.of(&Arc::from(format!("zookeeper@{host}")));

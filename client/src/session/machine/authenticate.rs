@@ -9,13 +9,13 @@ use tracing::warn;
 use zk_curator_proto::records::{ReplyHeader, SaslToken};
 use zk_curator_proto::{DecodeError, Decoder, ErrorCode, Record, Request, XID_NOTIFICATION};
 
-use super::{Effect, Machine, Phase};
+use super::{SessionEffect, SessionMachine, SessionPhase};
 use crate::Error;
 use crate::connector::ConnectionFailure;
-use crate::sasl::{SaslExchange, SaslFailure, Step, Stepped, Work, Worked, Working};
+use crate::sasl::{SaslExchange, SaslFailure, SaslStep, SaslWork, Stepped, Worked, Working};
 use crate::session::SessionState;
 
-impl Machine {
+impl SessionMachine {
     /// Obtains the first token, if SASL is configured, and then begins the handshake. `deadline` is
     /// the deadline of the attempt to connect.
     ///
@@ -28,32 +28,32 @@ impl Machine {
         let Some(mut exchange) = mechanism.map(|mechanism| mechanism.start(host)) else {
             return self.handshake(deadline, now);
         };
-        self.phase = Phase::Preparing { deadline };
+        self.phase = SessionPhase::Preparing { deadline };
         let step = exchange.begin();
         self.sasl.exchange = Some(exchange);
         self.on_step(step, now);
     }
 
-    fn on_step(&mut self, step: Step, now: Instant) {
+    fn on_step(&mut self, step: SaslStep, now: Instant) {
         match step {
-            Step::Ready(stepped) => self.on_stepped(stepped, now),
-            Step::Pending(Work { future, late }) => {
+            SaslStep::Ready(stepped) => self.on_stepped(stepped, now),
+            SaslStep::Pending(SaslWork { future, late }) => {
                 self.sasl.exchange = None;
                 self.sasl.work = Some(future);
                 self.sasl.late = Some(late);
-                self.effects.push_back(Effect::Prove);
+                self.effects.push_back(SessionEffect::Prove);
             }
         }
     }
 
-    /// Returns the step to perform for [`Effect::Prove`].
+    /// Returns the step to perform for [`SessionEffect::Prove`].
     pub(in crate::session) const fn take_work(&mut self) -> Option<Working> {
         self.sasl.work.take()
     }
 
     /// Handles a step that the driver has performed.
     pub(in crate::session) fn on_worked(&mut self, (exchange, stepped): Worked, now: Instant) {
-        if matches!(self.phase, Phase::Preparing { .. } | Phase::Proving { .. }) {
+        if matches!(self.phase, SessionPhase::Preparing { .. } | SessionPhase::Proving { .. }) {
             self.sasl.exchange = Some(exchange);
             self.on_stepped(stepped, now);
         }
@@ -67,11 +67,11 @@ impl Machine {
 
     fn on_stepped(&mut self, stepped: Stepped, now: Instant) {
         match (self.phase, stepped) {
-            (Phase::Preparing { deadline }, Ok(first)) => {
+            (SessionPhase::Preparing { deadline }, Ok(first)) => {
                 self.sasl.first = first;
                 self.handshake(deadline, now);
             }
-            (Phase::Proving { deadline }, Ok(Some(answer))) => {
+            (SessionPhase::Proving { deadline }, Ok(Some(answer))) => {
                 self.send_sasl(answer, deadline, now);
             }
             (_, Ok(_)) => {
@@ -87,18 +87,19 @@ impl Machine {
 
     pub(super) fn send_sasl(&mut self, token: Bytes, deadline: Instant, now: Instant) {
         let xid = self.next_xid();
-        self.phase = Phase::Authenticating { xid, sent_at: now, deadline };
+        self.phase = SessionPhase::Authenticating { xid, sent_at: now, deadline };
         self.put_request(xid, &Request::Sasl(SaslToken { token: Some(token) }), now);
     }
 
-    /// Handles a message that arrived while [`Phase::Authenticating`] or [`Phase::Proving`].
+    /// Handles a message that arrived while [`SessionPhase::Authenticating`] or
+    /// [`SessionPhase::Proving`].
     pub(super) fn on_sasl(&mut self, input: &mut Decoder, now: Instant) -> Result<(), DecodeError> {
         let header = ReplyHeader::decode(input, "header")?;
         if header.xid == XID_NOTIFICATION {
             return self.on_event(header.zxid, input, now);
         }
         let (sent_at, deadline) = match self.phase {
-            Phase::Authenticating { xid, sent_at, deadline } if xid == header.xid => {
+            SessionPhase::Authenticating { xid, sent_at, deadline } if xid == header.xid => {
                 (sent_at, deadline)
             }
             _ => {
@@ -113,9 +114,9 @@ impl Machine {
                 let token = SaslToken::decode(input, "sasl")?.token.unwrap_or_default();
                 let step = match &mut self.sasl.exchange {
                     Some(exchange) => exchange.step(&token),
-                    None => Step::Ready(Err("the exchange has ended".into())),
+                    None => SaslStep::Ready(Err("the exchange has ended".into())),
                 };
-                self.phase = Phase::Proving { deadline };
+                self.phase = SessionPhase::Proving { deadline };
                 self.on_step(step, now);
             }
             Some(ErrorCode::AuthFailed | ErrorCode::SessionClosedRequireSaslAuth) => {

@@ -7,9 +7,12 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use zk_curator_proto::DEFAULT_MAX_FRAME;
 
-use super::{Closing, Effect, Farewell, InFlight, Machine, Phase, Sent, after};
+use super::{
+    Farewell, RequestInFlight, SentRequest, SessionClosing, SessionEffect, SessionMachine,
+    SessionPhase, after,
+};
 use crate::connector::ConnectionFailure;
-use crate::session::{ExpiredBy, SessionState, Submission};
+use crate::session::{ExpiredBy, RequestSubmission, SessionState};
 use crate::watch::WatchEnded;
 use crate::{Error, SessionCredentials};
 
@@ -17,9 +20,9 @@ use crate::{Error, SessionCredentials};
 /// is over the servers' default limit.
 const LARGE_REQUEST: usize = 1 << 16;
 
-impl Machine {
-    /// Handles the drop of the last handle, [`crate::session::Command::Close`] or
-    /// [`crate::session::Command::Detach`].
+impl SessionMachine {
+    /// Handles the drop of the last handle, [`crate::session::SessionCommand::Close`] or
+    /// [`crate::session::SessionCommand::Detach`].
     pub(in crate::session) fn on_close(
         &mut self,
         done: Option<oneshot::Sender<Result<(), Error>>>,
@@ -36,7 +39,7 @@ impl Machine {
             }
             return;
         }
-        if let Phase::Ended(_) = self.phase {
+        if let SessionPhase::Ended(_) = self.phase {
             if let Some(done) = done {
                 // A failure means that the caller no longer waits.
                 drop(done.send(self.states.end_told()));
@@ -47,14 +50,14 @@ impl Machine {
             closing.waiters.extend(done);
             return;
         }
-        self.closing = Some(Closing {
+        self.closing = Some(SessionClosing {
             detach,
             deadline: after(now, self.close_timeout),
             sent: false,
             acknowledged: false,
             waiters: done.into_iter().collect(),
         });
-        if self.phase == Phase::Connected {
+        if self.phase == SessionPhase::Connected {
             self.send_close(now);
         } else if self.has_nothing_to_tell() || (detach && self.queued.is_empty()) {
             self.end(SessionState::Closed);
@@ -65,7 +68,7 @@ impl Machine {
     /// request waits.
     fn has_nothing_to_tell(&self) -> bool {
         self.session.is_none()
-            && !matches!(self.phase, Phase::Handshaking { .. })
+            && !matches!(self.phase, SessionPhase::Handshaking { .. })
             && self.queued.values().all(|queued| self.queue.is_left(&queued.submission.reply))
     }
 
@@ -80,13 +83,13 @@ impl Machine {
 
     pub(super) fn lose(&mut self, now: Instant, why: io::Error) {
         self.deliver();
-        let was_connected = self.phase == Phase::Connected && self.farewell.is_none();
+        let was_connected = self.phase == SessionPhase::Connected && self.farewell.is_none();
         if !self.reach.of_ensemble {
             // Only that server knew the session.
             self.session = None;
         }
         self.reach.read_only = false;
-        self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
+        self.phase = SessionPhase::Waiting { until: self.hosts.not_before(now) };
         if was_connected {
             self.times.lost_at = now;
             info!(%why, "connection lost");
@@ -110,8 +113,12 @@ impl Machine {
             return;
         }
         let largest = self.in_flight.iter().max_by_key(|request| request.length);
-        let Some(InFlight { xid, what: Sent::Request(Submission { opcode, .. }), length, .. }) =
-            largest
+        let Some(RequestInFlight {
+            xid,
+            what: SentRequest::Request(RequestSubmission { opcode, .. }),
+            length,
+            ..
+        }) = largest
         else {
             return;
         };
@@ -142,16 +149,18 @@ impl Machine {
             }
         });
         state = match (&closing, state) {
-            (Some(Closing { detach: true, .. }), SessionState::Closed) => SessionState::Detached,
+            (Some(SessionClosing { detach: true, .. }), SessionState::Closed) => {
+                SessionState::Detached
+            }
             // A session that is over cannot be detached from.
-            (Some(Closing { detach: true, .. }) | None, state) => state,
-            (Some(Closing { detach: false, .. }), _) => SessionState::Closed,
+            (Some(SessionClosing { detach: true, .. }) | None, state) => state,
+            (Some(SessionClosing { detach: false, .. }), _) => SessionState::Closed,
         };
         if let (SessionState::Detached, Some(session)) = (state, &self.session) {
             let (id, password) = (session.info.id, session.password.clone());
             self.states.granted(SessionCredentials::new(id, password, self.last_zxid));
         }
-        self.phase = Phase::Ended(state);
+        self.phase = SessionPhase::Ended(state);
         // A server that refuses the credentials, or that is not reached any more, keeps the
         // session.
         let is_left = matches!(state, SessionState::AuthFailed | SessionState::Unreachable);
@@ -189,7 +198,7 @@ impl Machine {
             // A failure means that the caller no longer waits.
             drop(waiter.send(close_result.clone()));
         }
-        self.effects.push_back(Effect::Done);
+        self.effects.push_back(SessionEffect::Done);
     }
 
     /// Detaches, if the client is detaching and all earlier requests are answered.
@@ -208,10 +217,10 @@ impl Machine {
         let patience = self.timeout();
         self.end(SessionState::Expired(ExpiredBy::Clock));
         if !is_closing {
-            self.effects.retain(|effect| *effect != Effect::Done);
+            self.effects.retain(|effect| *effect != SessionEffect::Done);
             self.farewell = Some(Farewell { deadline: after(now, patience), waiters: Vec::new() });
             self.reach.deadline = None;
-            self.phase = Phase::Waiting { until: self.hosts.not_before(now) };
+            self.phase = SessionPhase::Waiting { until: self.hosts.not_before(now) };
         }
     }
 
@@ -225,27 +234,27 @@ impl Machine {
             drop(waiter.send(result.clone()));
         }
         self.forget_connection(&Error::SessionExpired { sent: true });
-        self.phase = Phase::Ended(SessionState::Expired(ExpiredBy::Clock));
-        self.effects.push_back(Effect::Done);
+        self.phase = SessionPhase::Ended(SessionState::Expired(ExpiredBy::Clock));
+        self.effects.push_back(SessionEffect::Done);
     }
 
     /// Counts all sent requests as unanswered, even those that the driver had not written yet: the
     /// client does not know how much of them has left.
     fn forget_connection(&mut self, unanswered: &Error) {
-        self.effects.push_back(Effect::Disconnect);
+        self.effects.push_back(SessionEffect::Disconnect);
         self.out.clear();
         self.skipping = 0;
         self.attempts.clear();
         self.peer = None;
         self.rearming.clear();
         self.pings.clear();
-        let is_over = matches!(self.phase, Phase::Ended(_));
+        let is_over = matches!(self.phase, SessionPhase::Ended(_));
         self.watches.disconnected(is_over);
         self.auth.reset();
         self.has_moved = false;
         let blamed = self.blamed.take();
-        for InFlight { xid, what, length, .. } in std::mem::take(&mut self.in_flight) {
-            let Sent::Request(submission) = what else { continue };
+        for RequestInFlight { xid, what, length, .. } in std::mem::take(&mut self.in_flight) {
+            let SentRequest::Request(submission) = what else { continue };
             let error = match blamed == Some(xid) {
                 true => Error::LargeRequestLost { length },
                 false => unanswered.clone(),

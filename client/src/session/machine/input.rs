@@ -16,11 +16,12 @@ use zk_curator_proto::{
 };
 
 use super::{
-    InFlight, LONGEST_UNASKED, MOST_REARM_REFUSALS, Machine, Phase, Queued, Sent, Session,
+    GrantedSession, LONGEST_UNASKED, MOST_REARM_REFUSALS, Queued, RequestInFlight, SentRequest,
+    SessionMachine, SessionPhase,
 };
 use crate::path::visible;
-use crate::session::{ExpiredBy, SessionState, Submission, WatchEffect, WatchPlan};
-use crate::watch::{Asked, Fired, WatchKind};
+use crate::session::{ExpiredBy, RequestSubmission, SessionState, WatchEffect, WatchPlan};
+use crate::watch::{AskedWatch, FiredWatch, WatchKind};
 use crate::{Error, SessionCredentials, SessionId, SessionInfo, WatchedEvent};
 
 /// The response of a TLS server to a client without TLS: the type of a record, and the version.
@@ -49,7 +50,7 @@ const fn rearmed_from(request: &Request) -> Option<i64> {
 }
 
 /// The part of a response after its header.
-enum Body<'a> {
+enum ResponseBody<'a> {
     Read(&'a mut Decoder),
     /// Over the limit, and skipped. The length is that of the whole response.
     Skipped {
@@ -57,7 +58,7 @@ enum Body<'a> {
     },
 }
 
-impl Machine {
+impl SessionMachine {
     /// Handles received bytes: takes all complete frames.
     pub(in crate::session) fn on_read(&mut self, buf: &mut BytesMut, now: Instant) {
         loop {
@@ -65,7 +66,7 @@ impl Machine {
             let result = match Frames::take(buf, self.max_response) {
                 Ok(frames) => self.on_frames(frames, now),
                 Err(DecodeError::FrameTooLong { length, .. })
-                    if self.phase == Phase::Connected && length <= LONGEST_SKIPPED =>
+                    if self.phase == SessionPhase::Connected && length <= LONGEST_SKIPPED =>
                 {
                     self.on_large_response(length, buf, now)
                 }
@@ -80,13 +81,14 @@ impl Machine {
                 }
                 Ok(false) => return,
                 Err(_)
-                    if matches!(self.phase, Phase::Handshaking { .. })
+                    if matches!(self.phase, SessionPhase::Handshaking { .. })
                         && buf.starts_with(&TLS_ALERT) =>
                 {
                     return self.disconnect(now, "the server speaks TLS on this port");
                 }
                 Err(_)
-                    if matches!(self.phase, Phase::Handshaking { .. }) && buf.starts_with(HTTP) =>
+                    if matches!(self.phase, SessionPhase::Handshaking { .. })
+                        && buf.starts_with(HTTP) =>
                 {
                     return self.disconnect(now, "the server speaks HTTP on this port");
                 }
@@ -105,22 +107,26 @@ impl Machine {
         while let Some(input) = frames.next_frame() {
             any = true;
             match self.phase {
-                Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_) => {
+                SessionPhase::Waiting { .. }
+                | SessionPhase::Connecting { .. }
+                | SessionPhase::Ended(_) => {
                     return Ok(false);
                 }
-                Phase::Asking { .. } | Phase::Preparing { .. } => {
+                SessionPhase::Asking { .. } | SessionPhase::Preparing { .. } => {
                     self.disconnect(now, "the server sent data before the client");
                     return Ok(false);
                 }
-                Phase::Handshaking { sent_at, deadline } => {
+                SessionPhase::Handshaking { sent_at, deadline } => {
                     self.on_handshake(input, sent_at, deadline, now)?;
                 }
-                Phase::Authenticating { .. } | Phase::Proving { .. } => self.on_sasl(input, now)?,
-                Phase::Rejecting { .. } => {
+                SessionPhase::Authenticating { .. } | SessionPhase::Proving { .. } => {
+                    self.on_sasl(input, now)?;
+                }
+                SessionPhase::Rejecting { .. } => {
                     self.not_resumed(now);
                     return Ok(false);
                 }
-                Phase::Connected => self.on_message(input, now)?,
+                SessionPhase::Connected => self.on_message(input, now)?,
             }
         }
         Ok(any)
@@ -151,10 +157,10 @@ impl Machine {
             return Err(DecodeError::FrameTooLong { length, limit: self.max_response });
         }
         self.skipping = length + 4;
-        self.take_response(header, Body::Skipped { length }, now);
+        self.take_response(header, ResponseBody::Skipped { length }, now);
         // After a disconnect nothing must be skipped on the next connection: `skipping` is zero
         // then.
-        Ok(self.phase == Phase::Connected)
+        Ok(self.phase == SessionPhase::Connected)
     }
 
     fn on_handshake(
@@ -199,7 +205,7 @@ impl Machine {
         {
             warn!(session = %session.info.id, other = %id, "the server has opened another session");
             self.reach.read_only = response.read_only;
-            self.phase = Phase::Rejecting { deadline };
+            self.phase = SessionPhase::Rejecting { deadline };
             let xid = self.next_xid();
             self.put_request(xid, &Request::CloseSession, now);
             return Ok(());
@@ -214,7 +220,7 @@ impl Machine {
             self.times.lost_at = now;
         }
         self.states.granted(SessionCredentials::new(id, password.clone(), 0));
-        self.session = Some(Session { info, password });
+        self.session = Some(GrantedSession { info, password });
         self.demand = None;
         self.reach.read_only = response.read_only;
         self.reach.of_ensemble |= !response.read_only;
@@ -228,9 +234,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Handles a server that has opened another session instead of resuming ours, after that session
-    /// was ended or its connection was lost. It does not know our session, as a server that says so.
-    /// A read-only server never knows the sessions of the ensemble.
+    /// Handles a server that has opened another session instead of resuming ours, after that
+    /// session was ended or its connection was lost. It does not know our session, as a server that
+    /// says so. A read-only server never knows the sessions of the ensemble.
     pub(super) fn not_resumed(&mut self, now: Instant) {
         if self.farewell.is_some() {
             self.end_farewell(&Ok(()));
@@ -246,7 +252,7 @@ impl Machine {
     pub(super) fn serve(&mut self, now: Instant) {
         let Some(session) = &self.session else { return };
         let info = session.info;
-        self.phase = Phase::Connected;
+        self.phase = SessionPhase::Connected;
         if self.farewell.is_some() {
             return self.send_close(now);
         }
@@ -286,11 +292,11 @@ impl Machine {
         if header.xid == XID_NOTIFICATION {
             return self.on_event(header.zxid, input, now);
         }
-        self.take_response(header, Body::Read(input), now);
+        self.take_response(header, ResponseBody::Read(input), now);
         Ok(())
     }
 
-    fn take_response(&mut self, header: ReplyHeader, body: Body<'_>, now: Instant) {
+    fn take_response(&mut self, header: ReplyHeader, body: ResponseBody<'_>, now: Instant) {
         match self.on_response(header, body, now) {
             Ok(()) => {
                 // Only responses prove that the server receives our requests. Events do not: a
@@ -307,7 +313,7 @@ impl Machine {
     fn on_response(
         &mut self,
         header: ReplyHeader,
-        body: Body<'_>,
+        body: ResponseBody<'_>,
         now: Instant,
     ) -> Result<(), &'static str> {
         let error = ErrorCode::from_code(header.err);
@@ -404,10 +410,10 @@ impl Machine {
 
     fn on_reply(
         &mut self,
-        request: InFlight,
+        request: RequestInFlight,
         zxid: i64,
         error: Option<ErrorCode>,
-        body: Body<'_>,
+        body: ResponseBody<'_>,
         now: Instant,
     ) {
         self.heard(request.sent_at);
@@ -416,15 +422,15 @@ impl Machine {
         }
         let took = now.saturating_duration_since(request.sent_at);
         if took >= self.slow_request
-            && let Sent::Request(Submission { opcode, .. }) = &request.what
+            && let SentRequest::Request(RequestSubmission { opcode, .. }) = &request.what
         {
             info!(?opcode, ?took, "slow request");
         }
-        let Submission { opcode, reply, watch } = match request.what {
-            Sent::Request(submission) => submission,
-            Sent::Removal => return self.detach_if_done(),
-            Sent::Repair(repair) => return self.on_repaired(&repair, error, zxid, now),
-            Sent::Close => return self.on_close_answered(error, now),
+        let RequestSubmission { opcode, reply, watch } = match request.what {
+            SentRequest::Request(submission) => submission,
+            SentRequest::Removal => return self.detach_if_done(),
+            SentRequest::Repair(repair) => return self.on_repaired(&repair, error, zxid, now),
+            SentRequest::Close => return self.on_close_answered(error, now),
         };
         // A standalone server responds `UnknownSession` for a session that has just ended.
         if let Some(ErrorCode::SessionExpired | ErrorCode::UnknownSession) = error {
@@ -490,7 +496,7 @@ impl Machine {
         &mut self,
         watch: WatchEffect,
         error: Option<ErrorCode>,
-        asked: Asked,
+        asked: AskedWatch,
         now: Instant,
     ) -> Option<ErrorCode> {
         match watch {
@@ -529,15 +535,15 @@ impl Machine {
         opcode: OpCode,
         reads: Option<&str>,
         error: Option<ErrorCode>,
-        body: Body<'_>,
+        body: ResponseBody<'_>,
     ) -> Result<Response, Error> {
         match (error, body) {
             (Some(ErrorCode::Unimplemented), _) => Err(Error::Unimplemented { request: opcode }),
             (Some(code), _) => Err(Error::Refused(code)),
-            (None, Body::Read(input)) => {
+            (None, ResponseBody::Read(input)) => {
                 Response::decode_body(opcode, input).map_err(Error::Malformed)
             }
-            (None, Body::Skipped { length }) => {
+            (None, ResponseBody::Skipped { length }) => {
                 let path = reads.map_or("", |path| visible(&self.queue.chroot, path)).to_owned();
                 warn!(?opcode, path, length, limit = self.max_response, "response over the limit");
                 Err(Error::ResponseTooLarge { path, length, limit: self.max_response })
@@ -580,8 +586,12 @@ impl Machine {
             // A failure means that there is no reader any more.
             drop(events.send(WatchedEvent::new(event_type, visible.to_owned()).with_zxid(zxid)));
         }
-        let upkeep =
-            self.watches.fire(Fired { event_type, zxid }, &event.path, visible, self.last_zxid);
+        let upkeep = self.watches.fire(
+            FiredWatch { event_type, zxid },
+            &event.path,
+            visible,
+            self.last_zxid,
+        );
         self.keep_up(&event.path, upkeep, now);
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod authenticate;
 mod end;
 mod input;
+mod parts;
 mod sasl;
 #[cfg(test)]
 mod tests;
@@ -14,23 +15,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use zk_curator_proto::records::{
     AddWatchMode, AuthPacket, ConnectRequest, PASSWORD_LEN, WatchesRequest,
 };
-use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, bounded, frame};
+use zk_curator_proto::{Encoder, OpCode, Record, Request, XID_AUTH, frame};
 
+use self::parts::{
+    ConnectAttempt, Demand, FAR, Farewell, GrantedSession, Queued, Reach, RequestInFlight,
+    SentRequest, SessionClosing, SessionPhase, Times, after,
+};
 use super::auth::AuthBook;
 use super::hosts::{Contact, HostRing};
 use super::request_queue::length_of;
 use super::{
-    Answers, Batch, Command, Reply, RequestQueue, SessionState, StateHub, Submission, WatchEffect,
+    QueuedAnswers, ReplySlot, RequestBatch, RequestQueue, RequestSubmission, SessionCommand,
+    StateHub, WatchEffect,
 };
 use crate::config::ZooKeeperBuilder;
 use crate::connector::ConnectionFailure;
-use crate::watch::{Asked, Registry, Upkeep};
+use crate::watch::{AskedWatch, Upkeep, WatchRegistry};
 use crate::{
     ConnectString, Credentials, DisconnectedPolicy, Error, HostPort, SessionInfo, WatchedEvent,
 };
@@ -51,25 +57,23 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// sent its pings in time.
 const LATE: u32 = 6;
 
-/// Stands for "never" where a deadline is too far away to be a point in time.
-const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-
 /// The effects that the driver performs, in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Open a connection, in parallel to others, and then call [`Machine::on_connected`] or
-    /// [`Machine::on_attempt_failed`]. The first connection that is open ends the other attempts.
+pub(super) enum SessionEffect {
+    /// Open a connection, in parallel to others, and then call [`SessionMachine::on_connected`] or
+    /// [`SessionMachine::on_attempt_failed`]. The first connection that is open ends the other
+    /// attempts.
     Connect(HostPort),
     /// Abandon the attempt to connect to this host.
     Abandon(HostPort),
     /// Request credentials for the open connection from the provider, and then call
-    /// [`Machine::on_credentials`].
+    /// [`SessionMachine::on_credentials`].
     Ask,
-    /// Perform [`Machine::take_work`], a step of SASL that may block, and then call
-    /// [`Machine::on_worked`].
+    /// Perform [`SessionMachine::take_work`], a step of SASL that may block, and then call
+    /// [`SessionMachine::on_worked`].
     Prove,
     /// Ask a server, on a separate connection, if it is writable, and then call
-    /// [`Machine::on_looked`].
+    /// [`SessionMachine::on_looked`].
     Look(HostPort),
     /// Drop the connection, or all attempts, and the bytes that were read from it.
     Disconnect,
@@ -81,11 +85,11 @@ pub(super) enum Effect {
 /// states, effects and the next timer.
 ///
 /// It has no clock, no task and no socket of its own. Every method takes the time. The driver
-/// performs [`Machine::next_effect`], writes [`Machine::output`], and calls [`Machine::on_timer`]
-/// at [`Machine::next_timer`]. A state is published before the requests that fail with it are
-/// answered.
+/// performs [`SessionMachine::next_effect`], writes [`SessionMachine::output`], and calls
+/// [`SessionMachine::on_timer`] at [`SessionMachine::next_timer`]. A state is published before the
+/// requests that fail with it are answered.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct SessionMachine {
     states: Arc<StateHub>,
     queue: Arc<RequestQueue>,
     disconnected: DisconnectedPolicy,
@@ -101,12 +105,12 @@ pub(crate) struct Machine {
     skipping: usize,
     hosts: HostRing,
 
-    phase: Phase,
+    phase: SessionPhase,
     /// The pending attempts to connect, in the order in which they began.
-    attempts: Vec<Attempt>,
+    attempts: Vec<ConnectAttempt>,
     /// The host of the current connection, or of the last one.
     peer: Option<HostPort>,
-    session: Option<Session>,
+    session: Option<GrantedSession>,
     last_zxid: i64,
     /// The transaction that the first server must have, until one has accepted the session.
     demand: Option<Demand>,
@@ -115,7 +119,7 @@ pub(crate) struct Machine {
     queued: BTreeMap<u64, Queued>,
     last_queued: u64,
     /// Requests that were sent, in the order in which the server responds.
-    in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<RequestInFlight>,
     pings: VecDeque<Instant>,
     /// The largest request without a response when the server closed the last connection: its kind
     /// and length. `None` after a response to one of this length.
@@ -134,10 +138,10 @@ pub(crate) struct Machine {
     asks: bool,
     /// `true` if the last credentials from the provider were refused.
     refused_once: bool,
-    watches: Registry,
+    watches: WatchRegistry,
     /// The receiver of all node events, in addition to the watches.
     events: Option<mpsc::UnboundedSender<WatchedEvent>>,
-    closing: Option<Closing>,
+    closing: Option<SessionClosing>,
     reach: Reach,
     /// `true` if a failed attempt to connect was logged since the last connection.
     has_told_failure: bool,
@@ -145,155 +149,12 @@ pub(crate) struct Machine {
     farewell: Option<Farewell>,
 
     out: BytesMut,
-    answers: Answers,
-    effects: VecDeque<Effect>,
+    answers: QueuedAnswers,
+    effects: VecDeque<SessionEffect>,
     times: Times,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// No attempt is pending; the next one starts at this time.
-    Waiting { until: Instant },
-    /// The driver opens connections; it tries the next host at this time.
-    Connecting { next: Instant },
-    /// A connection is open; the provider is supplying its credentials.
-    Asking { deadline: Instant },
-    /// A connection is open; the driver computes the first token for SASL.
-    Preparing { deadline: Instant },
-    /// The connect request was sent.
-    Handshaking { sent_at: Instant, deadline: Instant },
-    /// A server has accepted the session; the driver computes the next token for SASL.
-    Proving { deadline: Instant },
-    /// The server has opened another session than the requested one; the client ends that session.
-    Rejecting { deadline: Instant },
-    /// A server has accepted the session; the client has sent a token for SASL.
-    Authenticating { xid: i32, sent_at: Instant, deadline: Instant },
-    /// A server serves the session.
-    Connected,
-    /// The session is over.
-    Ended(SessionState),
-}
-
-/// The transaction that an earlier session has seen. Servers that have not applied it refuse this
-/// client.
-#[derive(Debug)]
-struct Demand {
-    zxid: i64,
-    /// The time since which servers were reached and refused the session.
-    refused_since: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Attempt {
-    host: HostPort,
-    /// The time at which a server must have accepted the session.
-    deadline: Instant,
-}
-
-#[derive(Debug, Clone)]
-struct Session {
-    info: SessionInfo,
-    password: Bytes,
-}
-
-#[derive(Debug)]
-struct Queued {
-    deadline: Instant,
-    submission: Submission,
-    body: Box<[u8]>,
-}
-
-#[derive(Debug)]
-struct InFlight {
-    xid: i32,
-    sent_at: Instant,
-    what: Sent,
-    /// The length of the request in bytes, if a caller waits for the response; else 0.
-    length: usize,
-    /// The node whose data or children were requested; its response can have any length.
-    reads: Option<Box<str>>,
-    /// The form in which its watch was requested.
-    asked: Asked,
-}
-
-#[derive(Debug)]
-enum Sent {
-    /// A caller waits for the response.
-    Request(Submission),
-    /// Ends the session.
-    Close,
-    /// Removes unused watches. Its response is ignored.
-    Removal,
-    /// Re-arms watches that others have replaced on the server.
-    Repair(Box<Request>),
-}
-
-/// The kind of the current server, and the deadline for finding one.
-#[derive(Debug)]
-struct Reach {
-    /// `true` if read-only servers are accepted.
-    read_only_allowed: bool,
-    /// `true` if the current server is read-only.
-    read_only: bool,
-    /// `true` if the ensemble knows the session, and not only a read-only server.
-    of_ensemble: bool,
-    /// The time of the next search for a writable server, and the number of searches so far.
-    look_at: Instant,
-    looks: u32,
-    /// The time at which the first server must be reached.
-    deadline: Option<Instant>,
-}
-
-impl Reach {
-    fn new(config: &ZooKeeperBuilder, now: Instant) -> Self {
-        Self {
-            read_only_allowed: config.read_only,
-            read_only: false,
-            of_ensemble: config.resume.is_some(),
-            look_at: now,
-            looks: 0,
-            deadline: config.connect_deadline.map(|deadline| after(now, deadline)),
-        }
-    }
-}
-
-/// When the server and the driver were heard of.
-#[derive(Debug)]
-struct Times {
-    last_sent: Instant,
-    last_response: Instant,
-    /// The last time that the driver woke up [`LATE`], and the delay.
-    late: Option<(Instant, Duration)>,
-    /// The time at which the last answered request was sent, at the earliest: the server has seen
-    /// the session at this time or later.
-    seen_alive: Instant,
-    /// The time at which the last connection was lost, or the session was granted.
-    lost_at: Instant,
-}
-
-impl Times {
-    const fn new(now: Instant) -> Self {
-        Self { last_sent: now, last_response: now, late: None, seen_alive: now, lost_at: now }
-    }
-}
-
-#[derive(Debug)]
-struct Farewell {
-    deadline: Instant,
-    waiters: Vec<oneshot::Sender<Result<(), Error>>>,
-}
-
-#[derive(Debug)]
-struct Closing {
-    /// `true` if the session stays alive.
-    detach: bool,
-    deadline: Instant,
-    sent: bool,
-    acknowledged: bool,
-    waiters: Vec<oneshot::Sender<Result<(), Error>>>,
-}
-
-impl Machine {
+impl SessionMachine {
     pub(crate) fn new(
         config: &ZooKeeperBuilder,
         target: &ConnectString,
@@ -320,10 +181,10 @@ impl Machine {
             ),
             skipping: 0,
             hosts: HostRing::new(target.hosts.clone(), config.seed),
-            phase: Phase::Waiting { until: now },
+            phase: SessionPhase::Waiting { until: now },
             attempts: Vec::new(),
             peer: None,
-            session: config.resume.as_ref().map(|credentials| Session {
+            session: config.resume.as_ref().map(|credentials| GrantedSession {
                 info: SessionInfo::new(credentials.id, config.session_timeout),
                 password: credentials.password.clone(),
             }),
@@ -344,7 +205,7 @@ impl Machine {
             auth: AuthBook::default(),
             asks: config.credentials.is_some(),
             refused_once: false,
-            watches: Registry::default(),
+            watches: WatchRegistry::default(),
             events: config.events.clone(),
             closing: None,
             reach: Reach::new(config, now),
@@ -352,14 +213,14 @@ impl Machine {
             farewell: None,
             slow_request: config.slow_request,
             out: BytesMut::new(),
-            answers: Answers::default(),
+            answers: QueuedAnswers::default(),
             effects: VecDeque::new(),
             times: Times::new(now),
         }
     }
 
     /// Returns the next effect, if there is one.
-    pub(super) fn next_effect(&mut self) -> Option<Effect> {
+    pub(super) fn next_effect(&mut self) -> Option<SessionEffect> {
         self.effects.pop_front()
     }
 
@@ -379,14 +240,15 @@ impl Machine {
         let attempts = &self.attempts;
         let busy = |host: &HostPort| attempts.iter().any(|attempt| attempt.host == *host);
         let Some(host) = self.hosts.attempt(now, busy) else {
-            self.phase = Phase::Connecting { next: now + FAR };
+            self.phase = SessionPhase::Connecting { next: now + FAR };
             return;
         };
         debug!(%host, "connecting");
-        self.attempts.push(Attempt { host: host.clone(), deadline: now + self.attempt_limit() });
+        self.attempts
+            .push(ConnectAttempt { host: host.clone(), deadline: now + self.attempt_limit() });
         let others = self.attempts.len() < self.hosts.len();
-        self.phase = Phase::Connecting { next: now + if others { STAGGER } else { FAR } };
-        self.effects.push_back(Effect::Connect(host));
+        self.phase = SessionPhase::Connecting { next: now + if others { STAGGER } else { FAR } };
+        self.effects.push_back(SessionEffect::Connect(host));
     }
 
     /// Handles a failed attempt to connect. The next host need not wait for the others.
@@ -397,9 +259,10 @@ impl Machine {
         self.attempts.remove(place);
         let why = ConnectionFailure::of_attempt(host, why, self.stalled(now));
         match self.phase {
-            Phase::Connecting { next } if !self.attempts.is_empty() => {
+            SessionPhase::Connecting { next } if !self.attempts.is_empty() => {
                 self.attempt_failed(why);
-                self.phase = Phase::Connecting { next: next.min(self.hosts.not_before(now)) };
+                self.phase =
+                    SessionPhase::Connecting { next: next.min(self.hosts.not_before(now)) };
             }
             _ => self.lose(now, why),
         }
@@ -421,13 +284,13 @@ impl Machine {
         let Some(place) = self.attempts.iter().position(|attempt| attempt.host == *host) else {
             return;
         };
-        let Attempt { host, deadline } = self.attempts.swap_remove(place);
+        let ConnectAttempt { host, deadline } = self.attempts.swap_remove(place);
         self.attempts.clear();
         self.hosts.reached(&host);
         self.peer = Some(host);
         if self.asks {
-            self.phase = Phase::Asking { deadline };
-            self.effects.push_back(Effect::Ask);
+            self.phase = SessionPhase::Asking { deadline };
+            self.effects.push_back(SessionEffect::Ask);
         } else {
             self.prepare(deadline, now);
         }
@@ -439,7 +302,7 @@ impl Machine {
         credentials: Result<Credentials, Box<dyn std::error::Error + Send + Sync>>,
         now: Instant,
     ) {
-        let Phase::Asking { deadline } = self.phase else { return };
+        let SessionPhase::Asking { deadline } = self.phase else { return };
         match credentials {
             Ok(Credentials { auth, sasl }) => {
                 self.auth.provide(auth);
@@ -461,7 +324,7 @@ impl Machine {
     }
 
     pub(super) fn handshake(&mut self, deadline: Instant, now: Instant) {
-        self.phase = Phase::Handshaking { sent_at: now, deadline };
+        self.phase = SessionPhase::Handshaking { sent_at: now, deadline };
         self.times.last_sent = now;
         let request = ConnectRequest {
             protocol_version: 0,
@@ -479,12 +342,14 @@ impl Machine {
 
     /// Handles a connection that failed, or that the server closed.
     pub(super) fn on_io_error(&mut self, now: Instant, why: io::Error) {
-        if !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Ended(_))
-        {
+        if !matches!(
+            self.phase,
+            SessionPhase::Waiting { .. } | SessionPhase::Connecting { .. } | SessionPhase::Ended(_)
+        ) {
             match self.phase {
-                Phase::Handshaking { .. } => self.not_taken(now),
-                Phase::Rejecting { .. } => return self.not_resumed(now),
-                Phase::Connected => self.blame_largest(&why),
+                SessionPhase::Handshaking { .. } => self.not_taken(now),
+                SessionPhase::Rejecting { .. } => return self.not_resumed(now),
+                SessionPhase::Connected => self.blame_largest(&why),
                 _ => {}
             }
             self.lose(now, self.failure(now, why));
@@ -511,14 +376,14 @@ impl Machine {
 
     /// Handles the response of a server that was asked if it is writable.
     pub(super) fn on_looked(&mut self, host: &HostPort, writable: bool, now: Instant) {
-        if writable && self.phase == Phase::Connected && self.reach.read_only {
+        if writable && self.phase == SessionPhase::Connected && self.reach.read_only {
             self.hosts.prefer(host);
             self.disconnect(now, "there is a writable server");
         }
     }
 
     /// Handles the commands of the handles.
-    pub(super) fn on_batch(&mut self, batch: &mut Batch, now: Instant) {
+    pub(super) fn on_batch(&mut self, batch: &mut RequestBatch, now: Instant) {
         for number in batch.withdrawn.drain(..) {
             if let Some(queued) = self.queued.remove(&number) {
                 self.queue.discard(queued.submission.reply);
@@ -527,57 +392,59 @@ impl Machine {
         self.detach_if_done();
         for command in batch.commands.drain(..) {
             match command {
-                Command::Request { submission, body, has_deadline } => {
+                SessionCommand::Request { submission, body, has_deadline } => {
                     let body = batch.bodies.as_slice().get(body).unwrap_or_default();
                     self.on_request(submission, body, has_deadline, now);
                 }
-                Command::AddAuth { packet, reply } => self.on_auth(*packet, reply, now),
-                Command::ForgetWatch { path } => {
+                SessionCommand::AddAuth { packet, reply } => self.on_auth(*packet, reply, now),
+                SessionCommand::ForgetWatch { path } => {
                     let upkeep = self.watches.keep_up(&path, self.last_zxid);
                     self.keep_up(&path, upkeep, now);
                 }
-                Command::Close { done } => self.on_close(Some(done), false, now),
-                Command::Detach { done } => self.on_close(Some(done), true, now),
-                Command::ReplaceHosts { hosts } => self.on_hosts(hosts, now),
+                SessionCommand::Close { done } => self.on_close(Some(done), false, now),
+                SessionCommand::Detach { done } => self.on_close(Some(done), true, now),
+                SessionCommand::ReplaceHosts { hosts } => self.on_hosts(hosts, now),
             }
         }
     }
 
-    fn on_auth(&mut self, packet: AuthPacket, reply: Reply, now: Instant) {
+    fn on_auth(&mut self, packet: AuthPacket, reply: ReplySlot, now: Instant) {
         if let Some(error) = self.refusal() {
             return self.answers.push(reply, Err(error));
         }
         self.auth.add(packet, reply, &mut self.answers);
-        if self.phase == Phase::Connected {
+        if self.phase == SessionPhase::Connected {
             self.send_auth(now);
         }
     }
 
     fn on_hosts(&mut self, hosts: Vec<HostPort>, now: Instant) {
         let contact = match self.phase {
-            Phase::Waiting { .. } | Phase::Ended(_) => Contact::None,
-            Phase::Connected => Contact::Connection,
+            SessionPhase::Waiting { .. } | SessionPhase::Ended(_) => Contact::None,
+            SessionPhase::Connected => Contact::Connection,
             _ => Contact::Attempt,
         };
         if self.hosts.replace(hosts, contact) {
             self.disconnect(now, "the client moves to another server");
-        } else if let Phase::Connecting { next } = self.phase {
+        } else if let SessionPhase::Connecting { next } = self.phase {
             let (kept, left) = std::mem::take(&mut self.attempts)
                 .into_iter()
                 .partition(|attempt| self.hosts.contains(&attempt.host));
             self.attempts = kept;
-            self.effects
-                .extend(left.into_iter().map(|attempt: Attempt| Effect::Abandon(attempt.host)));
+            self.effects.extend(
+                left.into_iter()
+                    .map(|attempt: ConnectAttempt| SessionEffect::Abandon(attempt.host)),
+            );
             let next = if self.attempts.is_empty() { now } else { next.min(now + STAGGER) };
-            self.phase = Phase::Connecting { next };
-        } else if let Phase::Waiting { until } = self.phase {
-            self.phase = Phase::Waiting { until: until.min(self.hosts.not_before(now)) };
+            self.phase = SessionPhase::Connecting { next };
+        } else if let SessionPhase::Waiting { until } = self.phase {
+            self.phase = SessionPhase::Waiting { until: until.min(self.hosts.not_before(now)) };
         }
     }
 
     fn on_request(
         &mut self,
-        submission: Submission,
+        submission: RequestSubmission,
         body: &[u8],
         has_deadline: bool,
         now: Instant,
@@ -586,16 +453,18 @@ impl Machine {
             return self.answers.push(submission.reply, Err(error));
         }
         match (self.phase, self.disconnected) {
-            (Phase::Connected, _) if has_deadline => self.send_if_awaited(submission, body, now),
-            (Phase::Connected, _) => self.send(submission, body, now),
+            (SessionPhase::Connected, _) if has_deadline => {
+                self.send_if_awaited(submission, body, now);
+            }
+            (SessionPhase::Connected, _) => self.send(submission, body, now),
             (_, DisconnectedPolicy::FailFast) => {
                 self.answers.push(submission.reply, Err(Error::NotConnected));
             }
             (_, DisconnectedPolicy::Wait(patience)) => {
                 let (deadline, number) = (after(now, patience), self.last_queued + 1);
-                let Submission { opcode, reply, watch } = submission;
+                let RequestSubmission { opcode, reply, watch } = submission;
                 if let Some(reply) = self.queue.mark_queued(reply, number) {
-                    let submission = Submission { opcode, reply, watch };
+                    let submission = RequestSubmission { opcode, reply, watch };
                     self.queued.insert(number, Queued { deadline, submission, body: body.into() });
                     self.last_queued = number;
                 }
@@ -606,7 +475,7 @@ impl Machine {
     /// Returns the error with which new requests are refused, if they are.
     fn refusal(&self) -> Option<Error> {
         match self.phase {
-            Phase::Ended(state) => state.end(),
+            SessionPhase::Ended(state) => state.end(),
             _ if self.farewell.is_some() => Some(Error::SessionExpired { sent: false }),
             _ if self.closing.is_some() => Some(Error::Closed { sent: false }),
             _ => None,
@@ -628,56 +497,56 @@ impl Machine {
         }
         let xid = self.next_xid();
         self.put_request(xid, &Request::CloseSession, now);
-        self.push_in_flight(xid, Sent::Close, now);
+        self.push_in_flight(xid, SentRequest::Close, now);
     }
 
     /// Has the server remove unused watches, and re-arm the watches that others have replaced.
     pub(super) fn keep_up(&mut self, path: &str, upkeep: Upkeep, now: Instant) {
-        if self.phase != Phase::Connected || self.closing.is_some() {
+        if self.phase != SessionPhase::Connected || self.closing.is_some() {
             return;
         }
         if let Some(watcher_type) = upkeep.remove {
             let xid = self.next_xid();
             let body = WatchesRequest { path: path.to_owned(), watcher_type: watcher_type.code() };
             self.put_request(xid, &Request::RemoveWatches(body), now);
-            self.push_in_flight(xid, Sent::Removal, now);
+            self.push_in_flight(xid, SentRequest::Removal, now);
         }
         for request in upkeep.arm {
             let xid = self.next_xid();
             self.put_request(xid, &request, now);
-            self.push_in_flight(xid, Sent::Repair(Box::new(request)), now);
+            self.push_in_flight(xid, SentRequest::Repair(Box::new(request)), now);
         }
     }
 
-    fn push_in_flight(&mut self, xid: i32, what: Sent, now: Instant) {
-        self.in_flight.push_back(InFlight {
+    fn push_in_flight(&mut self, xid: i32, what: SentRequest, now: Instant) {
+        self.in_flight.push_back(RequestInFlight {
             xid,
             sent_at: now,
             what,
             length: 0,
             reads: None,
-            asked: Asked::AsIs,
+            asked: AskedWatch::AsIs,
         });
     }
 
     /// Sends a request unless its caller no longer waits. In that case it is never sent.
-    fn send_if_awaited(&mut self, submission: Submission, body: &[u8], now: Instant) {
-        let Submission { opcode, reply, watch } = submission;
+    fn send_if_awaited(&mut self, submission: RequestSubmission, body: &[u8], now: Instant) {
+        let RequestSubmission { opcode, reply, watch } = submission;
         if let Some(reply) = self.queue.mark_sent(reply) {
-            self.send(Submission { opcode, reply, watch }, body, now);
+            self.send(RequestSubmission { opcode, reply, watch }, body, now);
         }
     }
 
-    fn send(&mut self, submission: Submission, body: &[u8], now: Instant) {
+    fn send(&mut self, submission: RequestSubmission, body: &[u8], now: Instant) {
         let xid = self.next_xid();
         let asked = match submission.watch.as_deref() {
             Some(WatchEffect::Arm(plan, path, _)) => self.watches.expect(path, plan.kind()),
-            _ => Asked::AsIs,
+            _ => AskedWatch::AsIs,
         };
         // The last field of the body selects the watch.
         match (asked, body) {
-            (Asked::AsIs, body) => self.put_frame(xid, submission.opcode, body, now),
-            (Asked::WithoutWatch, [rest @ .., _]) => {
+            (AskedWatch::AsIs, body) => self.put_frame(xid, submission.opcode, body, now),
+            (AskedWatch::WithoutWatch, [rest @ .., _]) => {
                 let body = [rest, &[0]].concat();
                 self.put_frame(xid, submission.opcode, &body, now);
             }
@@ -689,9 +558,9 @@ impl Machine {
             }
         }
         let reads = node_read(submission.opcode, body);
-        let what = Sent::Request(submission);
+        let what = SentRequest::Request(submission);
         let length = length_of(body.len());
-        self.in_flight.push_back(InFlight { xid, sent_at: now, what, length, reads, asked });
+        self.in_flight.push_back(RequestInFlight { xid, sent_at: now, what, length, reads, asked });
     }
 
     fn put_request(&mut self, xid: i32, request: &Request, now: Instant) {
@@ -720,9 +589,4 @@ fn node_read(opcode: OpCode, body: &[u8]) -> Option<Box<str>> {
     let (length, path) = body.split_first_chunk::<4>()?;
     let path = path.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
     std::str::from_utf8(path).ok().map(Box::from)
-}
-
-/// Returns `now + delay`, or the far future.
-fn after(now: Instant, delay: Duration) -> Instant {
-    now + bounded(delay)
 }

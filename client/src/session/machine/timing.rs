@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::warn;
 use zk_curator_proto::{Request, XID_PING};
 
-use super::{Effect, LATE, LONGEST_UNASKED, Machine, Phase, Session};
+use super::{GrantedSession, LATE, LONGEST_UNASKED, SessionEffect, SessionMachine, SessionPhase};
 use crate::connector::STALLED;
 use crate::session::SessionState;
 use crate::{DisconnectedPolicy, Error};
@@ -25,30 +25,30 @@ const LONGEST_LOOK: Duration = Duration::from_secs(60);
 /// short the session timeout is, and however many hosts there are.
 const SHORTEST_FIRST_ATTEMPT: Duration = Duration::from_secs(1);
 
-impl Machine {
-    /// Returns the time at which [`Machine::on_timer`] is due.
+impl SessionMachine {
+    /// Returns the time at which [`SessionMachine::on_timer`] is due.
     pub(in crate::session) fn next_timer(&self) -> Option<Instant> {
         let phase = match self.phase {
-            Phase::Waiting { until } => Some(until),
-            Phase::Connecting { next } => {
+            SessionPhase::Waiting { until } => Some(until),
+            SessionPhase::Connecting { next } => {
                 self.attempts.iter().map(|attempt| attempt.deadline).chain([next]).min()
             }
-            Phase::Asking { deadline }
-            | Phase::Preparing { deadline }
-            | Phase::Proving { deadline }
-            | Phase::Handshaking { deadline, .. }
-            | Phase::Rejecting { deadline }
-            | Phase::Authenticating { deadline, .. } => Some(deadline),
-            Phase::Connected => {
+            SessionPhase::Asking { deadline }
+            | SessionPhase::Preparing { deadline }
+            | SessionPhase::Proving { deadline }
+            | SessionPhase::Handshaking { deadline, .. }
+            | SessionPhase::Rejecting { deadline }
+            | SessionPhase::Authenticating { deadline, .. } => Some(deadline),
+            SessionPhase::Connected => {
                 Some((self.times.last_sent + self.ping_interval()).min(self.silent_at()))
             }
-            Phase::Ended(_) => return None,
+            SessionPhase::Ended(_) => return None,
         };
         let queued = self.queued.first_key_value().map(|(_, queued)| queued.deadline);
         let closing = self.closing.as_ref().map(|closing| closing.deadline);
         let farewell = self.farewell.as_ref().map(|farewell| farewell.deadline);
-        let look =
-            (self.phase == Phase::Connected && self.reach.read_only).then_some(self.reach.look_at);
+        let look = (self.phase == SessionPhase::Connected && self.reach.read_only)
+            .then_some(self.reach.look_at);
         [phase, queued, closing, farewell, look, self.reach.deadline, self.expires_at()]
             .into_iter()
             .flatten()
@@ -108,39 +108,44 @@ impl Machine {
 
     fn on_phase_timer(&mut self, now: Instant) {
         match self.phase {
-            Phase::Waiting { until } if until <= now => self.attempt(now),
-            Phase::Connecting { next } => {
+            SessionPhase::Waiting { until } if until <= now => self.attempt(now),
+            SessionPhase::Connecting { next } => {
                 while let Some(late) = self.attempts.iter().find(|attempt| attempt.deadline <= now)
                 {
                     let host = late.host.clone();
-                    self.effects.push_back(Effect::Abandon(host.clone()));
+                    self.effects.push_back(SessionEffect::Abandon(host.clone()));
                     self.on_attempt_failed(&host, io::ErrorKind::TimedOut.into(), now);
                 }
-                if next <= now && matches!(self.phase, Phase::Connecting { .. }) {
+                if next <= now && matches!(self.phase, SessionPhase::Connecting { .. }) {
                     self.attempt(now);
                 }
             }
-            Phase::Asking { deadline } if deadline <= now => {
+            SessionPhase::Asking { deadline } if deadline <= now => {
                 self.disconnect(now, "the credentials provider did not respond in time");
             }
-            Phase::Preparing { deadline } | Phase::Proving { deadline } if deadline <= now => {
+            SessionPhase::Preparing { deadline } | SessionPhase::Proving { deadline }
+                if deadline <= now =>
+            {
                 self.on_late_work(now);
             }
-            Phase::Rejecting { deadline } if deadline <= now => self.not_resumed(now),
-            Phase::Handshaking { deadline, .. } | Phase::Authenticating { deadline, .. }
+            SessionPhase::Rejecting { deadline } if deadline <= now => self.not_resumed(now),
+            SessionPhase::Handshaking { deadline, .. }
+            | SessionPhase::Authenticating { deadline, .. }
                 if deadline <= now =>
             {
                 self.disconnect(now, "no response to the connection attempt");
             }
-            Phase::Connected if self.silent_at() <= now => {
+            SessionPhase::Connected if self.silent_at() <= now => {
                 let stalled = self.stalled(now).is_some();
                 self.disconnect(
                     now,
                     if stalled { "no response was read in time" } else { "the server is silent" },
                 );
             }
-            Phase::Connected if self.reach.read_only && self.reach.look_at <= now => self.look(now),
-            Phase::Connected if self.times.last_sent + self.ping_interval() <= now => {
+            SessionPhase::Connected if self.reach.read_only && self.reach.look_at <= now => {
+                self.look(now);
+            }
+            SessionPhase::Connected if self.times.last_sent + self.ping_interval() <= now => {
                 self.pings.push_back(now);
                 self.put_request(XID_PING, &Request::Ping, now);
             }
@@ -156,14 +161,14 @@ impl Machine {
         let round = self.reach.looks / others;
         let pause = FIRST_LOOK.saturating_mul(1 << round.min(16)).min(LONGEST_LOOK);
         self.reach.look_at = now + pause;
-        self.effects.push_back(Effect::Look(host));
+        self.effects.push_back(SessionEffect::Look(host));
     }
 
     /// Returns the time at which the session must be considered expired. This happens only without
     /// a connection, and no later than the server expires it.
     pub(super) fn expires_at(&self) -> Option<Instant> {
         match (&self.session, self.phase) {
-            (_, Phase::Ended(_)) | (None, _) => None,
+            (_, SessionPhase::Ended(_)) | (None, _) => None,
             _ if self.farewell.is_some() => None,
             (Some(_), _) if self.is_kept_alive() => None,
             (Some(session), _) => Some(self.certain_until(session)),
@@ -173,12 +178,12 @@ impl Machine {
     /// Returns `true` if there is a connection that keeps the session alive. A connection to a
     /// read-only server does not, because that server does not notify the ensemble.
     pub(super) fn is_kept_alive(&self) -> bool {
-        self.phase == Phase::Connected && !(self.reach.read_only && self.reach.of_ensemble)
+        self.phase == SessionPhase::Connected && !(self.reach.read_only && self.reach.of_ensemble)
     }
 
     /// Returns the time until which the server cannot have expired the session, and this client
     /// does not give it up either.
-    pub(super) fn certain_until(&self, session: &Session) -> Instant {
+    pub(super) fn certain_until(&self, session: &GrantedSession) -> Instant {
         let timeout = session.info.timeout;
         let expires = self.times.seen_alive + timeout;
         if self.expiration_percent >= 100 || self.is_kept_alive() {
@@ -190,7 +195,7 @@ impl Machine {
 
     /// Publishes the time until which the session is certain, for clients that check it themselves.
     pub(super) fn publish_validity(&self) {
-        if self.farewell.is_none() && !matches!(self.phase, Phase::Ended(_)) {
+        if self.farewell.is_none() && !matches!(self.phase, SessionPhase::Ended(_)) {
             self.states
                 .valid_until(self.session.as_ref().map(|session| self.certain_until(session)));
         }

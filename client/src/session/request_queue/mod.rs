@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use slab::Slab;
 use zk_curator_proto::{Encoder, OpCode, Response};
 
-use super::{Command, Reply, Submission, WatchEffect};
+use super::{ReplySlot, RequestSubmission, SessionCommand, WatchEffect};
 use crate::Error;
 use crate::locked::Locked;
 
@@ -19,7 +19,7 @@ use crate::locked::Locked;
 const KEPT_BODIES: usize = 256 * 1024;
 const KEPT_PLACES: usize = 4096;
 
-type Answer = Result<Response, Error>;
+type QueuedAnswer = Result<Response, Error>;
 
 /// Requests on the way to the driver, in call order, and the responses to them.
 ///
@@ -31,11 +31,11 @@ pub(crate) struct RequestQueue {
     pub(crate) max_frame: usize,
     max_requests: usize,
     max_bytes: usize,
-    inner: Locked<Inner>,
+    inner: Locked<QueueState>,
 }
 
-struct Inner {
-    batch: Batch,
+struct QueueState {
+    batch: RequestBatch,
     /// The waker of the driver while it sleeps.
     driver: Option<Waker>,
     /// `true` if there are handles; and the number of responses that callers wait for. Both keep
@@ -48,22 +48,22 @@ struct Inner {
     /// The number of requests that wait for responses.
     requests: usize,
     bytes: usize,
-    places: Slab<Place>,
+    places: Slab<ResponseSlot>,
 }
 
 /// The slot of the response to a request.
-enum Place {
+enum ResponseSlot {
     /// A caller waits for it. `cost` is its share of the byte limit, if it counts.
-    Awaited { waker: Option<Waker>, cost: Option<usize>, stage: Stage },
+    Awaited { waker: Option<Waker>, cost: Option<usize>, stage: RequestStage },
     /// No caller waits for it any more.
     Left { cost: Option<usize> },
     /// The response has arrived.
-    Answered(Answer),
+    Answered(QueuedAnswer),
 }
 
 /// The progress of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RequestStage {
     /// The driver has the request. It marks it as sent only if it is `has_deadline`.
     Handed { has_deadline: bool },
     /// It waits for a connection, under this number.
@@ -74,30 +74,30 @@ enum Stage {
 
 /// The commands since the driver last took a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub(crate) commands: Vec<Command>,
+pub(crate) struct RequestBatch {
+    pub(crate) commands: Vec<SessionCommand>,
     /// The numbers of queued requests whose callers no longer wait.
     pub(crate) withdrawn: Vec<u64>,
     /// The bodies of the requests among the commands.
     pub(crate) bodies: Encoder,
     /// No more requests will come.
-    pub(crate) handles_dropped: bool,
+    pub(crate) is_unused: bool,
 }
 
 /// Responses on the way to their callers, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
-    ready: Vec<(Reply, Answer)>,
+pub(crate) struct QueuedAnswers {
+    ready: Vec<(ReplySlot, QueuedAnswer)>,
     wakers: Vec<Waker>,
 }
 
-impl Answers {
+impl QueuedAnswers {
     fn shrink(&mut self) {
         shrink(&mut self.ready);
         shrink(&mut self.wakers);
     }
 
-    pub(crate) fn push(&mut self, reply: Reply, answer: Answer) {
+    pub(crate) fn push(&mut self, reply: ReplySlot, answer: QueuedAnswer) {
         self.ready.push((reply, answer));
     }
 }
@@ -109,8 +109,8 @@ impl RequestQueue {
         max_requests: usize,
         max_bytes: usize,
     ) -> Self {
-        let inner = Inner {
-            batch: Batch::default(),
+        let inner = QueueState {
+            batch: RequestBatch::default(),
             driver: None,
             handles: true,
             awaited: 0,
@@ -144,7 +144,7 @@ impl RequestQueue {
         watch: Option<Box<WatchEffect>>,
         has_deadline: bool,
         fill: impl FnOnce(&mut Encoder),
-    ) -> Result<Ticket, Option<Error>> {
+    ) -> Result<ResponseTicket, Option<Error>> {
         let mut inner = self.lock();
         if inner.closed {
             return Err(None);
@@ -169,15 +169,16 @@ impl RequestQueue {
         }
         inner.requests += 1;
         inner.bytes += length;
-        let (reply, ticket) = self.place(&mut inner, Some(length), Stage::Handed { has_deadline });
-        let submission = Submission { opcode, reply, watch };
-        inner.batch.commands.push(Command::Request { submission, body, has_deadline });
+        let (reply, ticket) =
+            self.place(&mut inner, Some(length), RequestStage::Handed { has_deadline });
+        let submission = RequestSubmission { opcode, reply, watch };
+        inner.batch.commands.push(SessionCommand::Request { submission, body, has_deadline });
         wake_driver(inner);
         Ok(ticket)
     }
 
     /// Submits another command. Returns it if the client has ended.
-    pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
+    pub(crate) fn send(&self, command: SessionCommand) -> Result<(), SessionCommand> {
         let mut inner = self.lock();
         if inner.closed {
             return Err(command);
@@ -189,12 +190,15 @@ impl RequestQueue {
 
     /// Does the same as [`RequestQueue::send`], for a command that has a response, without a time
     /// limit, and that cannot be withdrawn.
-    pub(crate) fn ask(self: &Arc<Self>, command: impl FnOnce(Reply) -> Command) -> Option<Ticket> {
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        command: impl FnOnce(ReplySlot) -> SessionCommand,
+    ) -> Option<ResponseTicket> {
         let mut inner = self.lock();
         if inner.closed {
             return None;
         }
-        let (reply, ticket) = self.place(&mut inner, None, Stage::Sent);
+        let (reply, ticket) = self.place(&mut inner, None, RequestStage::Sent);
         inner.batch.commands.push(command(reply));
         wake_driver(inner);
         Some(ticket)
@@ -202,13 +206,13 @@ impl RequestQueue {
 
     fn place(
         self: &Arc<Self>,
-        inner: &mut Inner,
+        inner: &mut QueueState,
         cost: Option<usize>,
-        stage: Stage,
-    ) -> (Reply, Ticket) {
-        let key = inner.places.insert(Place::Awaited { waker: None, cost, stage });
+        stage: RequestStage,
+    ) -> (ReplySlot, ResponseTicket) {
+        let key = inner.places.insert(ResponseSlot::Awaited { waker: None, cost, stage });
         inner.awaited += 1;
-        (Reply(key), Ticket::new(Arc::clone(self), key))
+        (ReplySlot(key), ResponseTicket::new(Arc::clone(self), key))
     }
 
     /// Notes that the last handle was dropped.
@@ -222,17 +226,22 @@ impl RequestQueue {
 
     /// Takes the submitted commands into a batch whose previous contents are done. Returns `true`
     /// if there were any.
-    pub(crate) fn take(&self, batch: &mut Batch) -> bool {
+    pub(crate) fn take(&self, batch: &mut RequestBatch) -> bool {
         batch.reset();
         self.lock().take(batch)
     }
 
     /// Does the same as [`RequestQueue::take`], for a driver that sleeps if there is nothing.
     /// `known` is `true` if the driver already knows that all handles were dropped.
-    pub(crate) fn poll_take(&self, batch: &mut Batch, known: bool, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_take(
+        &self,
+        batch: &mut RequestBatch,
+        known: bool,
+        cx: &Context<'_>,
+    ) -> Poll<()> {
         batch.reset();
         let mut inner = self.lock();
-        if inner.take(batch) || (batch.handles_dropped && !known) {
+        if inner.take(batch) || (batch.is_unused && !known) {
             return Poll::Ready(());
         }
         inner.driver = Some(cx.waker().clone());
@@ -240,7 +249,7 @@ impl RequestQueue {
     }
 
     /// Accepts no more commands; the rest of them is in the batch.
-    pub(crate) fn close(&self, batch: &mut Batch) {
+    pub(crate) fn close(&self, batch: &mut RequestBatch) {
         batch.reset();
         let mut inner = self.lock();
         inner.closed = true;
@@ -249,13 +258,13 @@ impl RequestQueue {
 
     /// Fails all waiting callers: no more responses follow.
     pub(crate) fn end(&self) {
-        let mut left = Batch::default();
+        let mut left = RequestBatch::default();
         let mut inner = self.lock();
         inner.closed = true;
         inner.ended = true;
         inner.take(&mut left);
-        let waker = |(_, place): (usize, &mut Place)| match place {
-            Place::Awaited { waker, .. } => waker.take(),
+        let waker = |(_, place): (usize, &mut ResponseSlot)| match place {
+            ResponseSlot::Awaited { waker, .. } => waker.take(),
             _ => None,
         };
         let mut wakers: Vec<_> = inner.places.iter_mut().filter_map(waker).collect();
@@ -264,25 +273,25 @@ impl RequestQueue {
     }
 
     /// Marks a request as sent. Returns `None` if its ticket was dropped.
-    pub(crate) fn mark_sent(&self, reply: Reply) -> Option<Reply> {
-        self.advance(reply, Stage::Sent)
+    pub(crate) fn mark_sent(&self, reply: ReplySlot) -> Option<ReplySlot> {
+        self.advance(reply, RequestStage::Sent)
     }
 
     /// Marks a request as waiting for a connection, under a number. Returns `None` if its ticket
     /// was dropped.
-    pub(crate) fn mark_queued(&self, reply: Reply, number: u64) -> Option<Reply> {
-        self.advance(reply, Stage::Queued(number))
+    pub(crate) fn mark_queued(&self, reply: ReplySlot, number: u64) -> Option<ReplySlot> {
+        self.advance(reply, RequestStage::Queued(number))
     }
 
     /// Discards a request that has no caller and that is not sent.
-    pub(crate) fn discard(&self, reply: Reply) {
+    pub(crate) fn discard(&self, reply: ReplySlot) {
         drop(self.lock().remove(reply.0));
     }
 
-    fn advance(&self, reply: Reply, next: Stage) -> Option<Reply> {
+    fn advance(&self, reply: ReplySlot, next: RequestStage) -> Option<ReplySlot> {
         let mut inner = self.lock();
         match inner.places.get_mut(reply.0) {
-            Some(Place::Awaited { stage, .. }) => {
+            Some(ResponseSlot::Awaited { stage, .. }) => {
                 *stage = next;
                 Some(reply)
             }
@@ -294,23 +303,23 @@ impl RequestQueue {
     }
 
     /// Returns `true` if no caller waits for the response.
-    pub(crate) fn is_left(&self, reply: &Reply) -> bool {
-        matches!(self.lock().places.get(reply.0), Some(Place::Left { .. }))
+    pub(crate) fn is_left(&self, reply: &ReplySlot) -> bool {
+        matches!(self.lock().places.get(reply.0), Some(ResponseSlot::Left { .. }))
     }
 
     /// Delivers responses to their callers.
-    pub(crate) fn deliver(&self, answers: &mut Answers) {
+    pub(crate) fn deliver(&self, answers: &mut QueuedAnswers) {
         if answers.ready.is_empty() {
             return;
         }
         let mut inner = self.lock();
-        for (Reply(key), answer) in answers.ready.drain(..) {
+        for (ReplySlot(key), answer) in answers.ready.drain(..) {
             match inner.places.get_mut(key) {
-                Some(place @ Place::Awaited { .. }) => {
-                    let before = std::mem::replace(place, Place::Answered(answer));
+                Some(place @ ResponseSlot::Awaited { .. }) => {
+                    let before = std::mem::replace(place, ResponseSlot::Answered(answer));
                     let cost = before.cost();
                     inner.release(cost);
-                    if let Place::Awaited { waker: Some(waker), .. } = before {
+                    if let ResponseSlot::Awaited { waker: Some(waker), .. } = before {
                         answers.wakers.push(waker);
                     }
                 }
@@ -329,7 +338,7 @@ impl RequestQueue {
         (inner.requests, inner.bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.inner.lock()
     }
 }
@@ -367,7 +376,7 @@ fn shrink<T>(empty: &mut Vec<T>) {
     }
 }
 
-fn wake_driver(mut inner: MutexGuard<'_, Inner>) {
+fn wake_driver(mut inner: MutexGuard<'_, QueueState>) {
     let driver = inner.driver.take();
     drop(inner);
     if let Some(driver) = driver {
@@ -375,15 +384,15 @@ fn wake_driver(mut inner: MutexGuard<'_, Inner>) {
     }
 }
 
-impl Inner {
-    fn take(&mut self, batch: &mut Batch) -> bool {
-        batch.handles_dropped = !self.handles && self.awaited == 0;
+impl QueueState {
+    fn take(&mut self, batch: &mut RequestBatch) -> bool {
+        batch.is_unused = !self.handles && self.awaited == 0;
         if self.batch.commands.is_empty() && self.batch.withdrawn.is_empty() {
             return false;
         }
-        let handles_dropped = batch.handles_dropped;
+        let is_unused = batch.is_unused;
         std::mem::swap(&mut self.batch, batch);
-        batch.handles_dropped = handles_dropped;
+        batch.is_unused = is_unused;
         true
     }
 
@@ -395,7 +404,7 @@ impl Inner {
         }
     }
 
-    fn remove(&mut self, key: usize) -> Option<Place> {
+    fn remove(&mut self, key: usize) -> Option<ResponseSlot> {
         let place = self.places.try_remove(key)?;
         self.release(place.cost());
         if self.places.is_empty() && self.places.capacity() > KEPT_PLACES {
@@ -405,7 +414,7 @@ impl Inner {
     }
 }
 
-impl Place {
+impl ResponseSlot {
     const fn cost(&self) -> Option<usize> {
         match self {
             Self::Awaited { cost, .. } | Self::Left { cost } => *cost,
@@ -414,7 +423,7 @@ impl Place {
     }
 }
 
-impl Batch {
+impl RequestBatch {
     fn reset(&mut self) {
         self.commands.clear();
         shrink(&mut self.commands);
@@ -438,13 +447,13 @@ pub(super) const fn length_of(body: usize) -> usize {
 }
 
 /// The right to a response. It keeps the session open. Dropping it abandons the response.
-pub(crate) struct Ticket {
+pub(crate) struct ResponseTicket {
     queue: Arc<RequestQueue>,
     /// The slot; `None` once the response was taken.
     key: Option<usize>,
 }
 
-impl Ticket {
+impl ResponseTicket {
     pub(super) const fn new(queue: Arc<RequestQueue>, key: usize) -> Self {
         Self { queue, key: Some(key) }
     }
@@ -453,14 +462,14 @@ impl Ticket {
         &self.queue.chroot
     }
 
-    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Answer> {
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<QueuedAnswer> {
         let Some(key) = self.key else {
             // Polled again after the response: the outcome was returned, and is no longer known.
             return Poll::Ready(Err(Error::Closed { sent: true }));
         };
         let mut inner = self.queue.lock();
         let ended = inner.ended;
-        if let Some(Place::Awaited { waker, .. }) = inner.places.get_mut(key)
+        if let Some(ResponseSlot::Awaited { waker, .. }) = inner.places.get_mut(key)
             && !ended
         {
             let known = waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
@@ -475,13 +484,13 @@ impl Ticket {
 
     /// Abandons the wait. Returns the response if it has already arrived, or else `Err` with `true`
     /// if the request was sent.
-    pub(crate) fn give_up(&mut self) -> Result<Answer, bool> {
+    pub(crate) fn give_up(&mut self) -> Result<QueuedAnswer, bool> {
         let Some(key) = self.key.take() else {
             return Err(false);
         };
         let inner = self.queue.lock();
         match leave(inner, key) {
-            Ok(stage) => Err(stage == Stage::Sent),
+            Ok(stage) => Err(stage == RequestStage::Sent),
             Err(inner) => Ok(redeem(inner, key)),
         }
     }
@@ -490,8 +499,8 @@ impl Ticket {
     pub(crate) fn withdraw(&mut self) -> bool {
         let Some(key) = self.key else { return false };
         let inner = self.queue.lock();
-        let Some(Place::Awaited {
-            stage: Stage::Queued(_) | Stage::Handed { has_deadline: true },
+        let Some(ResponseSlot::Awaited {
+            stage: RequestStage::Queued(_) | RequestStage::Handed { has_deadline: true },
             ..
         }) = inner.places.get(key)
         else {
@@ -506,14 +515,18 @@ impl Ticket {
 /// arrived.
 ///
 /// A queued request no longer counts towards the limits, and the driver drops it.
-fn leave(mut inner: MutexGuard<'_, Inner>, key: usize) -> Result<Stage, MutexGuard<'_, Inner>> {
-    let Some(place @ &mut Place::Awaited { cost, stage, .. }) = inner.places.get_mut(key) else {
+fn leave(
+    mut inner: MutexGuard<'_, QueueState>,
+    key: usize,
+) -> Result<RequestStage, MutexGuard<'_, QueueState>> {
+    let Some(place @ &mut ResponseSlot::Awaited { cost, stage, .. }) = inner.places.get_mut(key)
+    else {
         return Err(inner);
     };
-    let is_queued = matches!(stage, Stage::Queued(_));
+    let is_queued = matches!(stage, RequestStage::Queued(_));
     let before =
-        std::mem::replace(place, Place::Left { cost: if is_queued { None } else { cost } });
-    if let Stage::Queued(number) = stage {
+        std::mem::replace(place, ResponseSlot::Left { cost: if is_queued { None } else { cost } });
+    if let RequestStage::Queued(number) = stage {
         inner.release(cost);
         inner.batch.withdrawn.push(number);
     }
@@ -529,31 +542,31 @@ fn leave(mut inner: MutexGuard<'_, Inner>, key: usize) -> Result<Stage, MutexGua
 }
 
 /// Returns the response, or the error that there will be none.
-fn redeem(mut inner: MutexGuard<'_, Inner>, key: usize) -> Answer {
+fn redeem(mut inner: MutexGuard<'_, QueueState>, key: usize) -> QueuedAnswer {
     let place = inner.remove(key);
     settle(inner);
     match place {
-        Some(Place::Answered(answer)) => answer,
+        Some(ResponseSlot::Answered(answer)) => answer,
         // The client's task is gone, with its runtime. It is not known if the request was sent.
         _ => Err(Error::Closed { sent: true }),
     }
 }
 
 /// Notes that one response less is pending.
-fn settle(mut inner: MutexGuard<'_, Inner>) {
+fn settle(mut inner: MutexGuard<'_, QueueState>) {
     inner.awaited -= 1;
     if inner.awaited == 0 && !inner.handles {
         wake_driver(inner);
     }
 }
 
-impl fmt::Debug for Ticket {
+impl fmt::Debug for ResponseTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ticket").field(&self.key).finish()
+        f.debug_tuple("RequestTicket").field(&self.key).finish()
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ResponseTicket {
     fn drop(&mut self) {
         if self.key.is_some() {
             drop(self.give_up());

@@ -28,33 +28,33 @@ fn submit(
     queue: &Arc<RequestQueue>,
     length: usize,
     has_deadline: bool,
-) -> Result<Ticket, Option<Error>> {
+) -> Result<ResponseTicket, Option<Error>> {
     queue.submit(OpCode::Sync, None, has_deadline, |body| {
         (8..length).for_each(|_| body.bool(true));
     })
 }
 
-fn requests(batch: &mut Batch) -> Vec<(Reply, usize)> {
+fn requests(batch: &mut RequestBatch) -> Vec<(ReplySlot, usize)> {
     let request = |command| match command {
-        Command::Request { submission, body, .. } => (submission.reply, body.len()),
+        SessionCommand::Request { submission, body, .. } => (submission.reply, body.len()),
         other => panic!("{other:?}"),
     };
     batch.commands.drain(..).map(request).collect()
 }
 
-fn poll(ticket: &mut Ticket) -> Poll<Answer> {
+fn poll(ticket: &mut ResponseTicket) -> Poll<QueuedAnswer> {
     ticket.poll(&Context::from_waker(Waker::noop()))
 }
 
-fn answer(queue: &RequestQueue, reply: Reply) {
-    let mut answers = Answers::default();
+fn answer(queue: &RequestQueue, reply: ReplySlot) {
+    let mut answers = QueuedAnswers::default();
     answers.push(reply, Ok(Response::Empty));
     queue.deliver(&mut answers);
 }
 
 #[test]
 fn too_much_is_refused_and_leaves_nothing() {
-    let (queue, mut batch) = (queue(), Batch::default());
+    let (queue, mut batch) = (queue(), RequestBatch::default());
     assert_eq!(
         submit(&queue, 81, false).err(),
         Some(Some(Error::TooLarge { length: 81, limit: 80 }))
@@ -79,7 +79,7 @@ fn too_much_is_refused_and_leaves_nothing() {
 
 #[test]
 fn responses_wake_their_callers_once() {
-    let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+    let (queue, mut batch, bell) = (queue(), RequestBatch::default(), Arc::new(Bell::default()));
     let waker = Waker::from(Arc::clone(&bell));
     let mut tickets = [8, 9].map(|length| submit(&queue, length, false).ok().unwrap());
     queue.take(&mut batch);
@@ -97,7 +97,7 @@ fn responses_wake_their_callers_once() {
 
 #[test]
 fn the_driver_is_woken_when_it_sleeps_and_only_then() {
-    let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+    let (queue, mut batch, bell) = (queue(), RequestBatch::default(), Arc::new(Bell::default()));
     let waker = Waker::from(Arc::clone(&bell));
     let context = Context::from_waker(&waker);
     let first = submit(&queue, 8, false).ok().unwrap();
@@ -112,17 +112,17 @@ fn the_driver_is_woken_when_it_sleeps_and_only_then() {
     assert!(queue.poll_take(&mut batch, false, &context).is_pending());
     queue.on_last_handle_dropped();
     drop(first);
-    assert_eq!((bell.rings(), batch.handles_dropped), (0, false));
+    assert_eq!((bell.rings(), batch.is_unused), (0, false));
     drop(second);
     assert_eq!(bell.rings(), 1);
     assert!(queue.poll_take(&mut batch, false, &context).is_ready());
-    assert!(batch.handles_dropped);
+    assert!(batch.is_unused);
     assert!(queue.poll_take(&mut batch, true, &context).is_pending());
 }
 
 #[test]
 fn a_caller_that_gives_up_learns_if_it_was_sent() {
-    let (queue, mut batch) = (queue(), Batch::default());
+    let (queue, mut batch) = (queue(), RequestBatch::default());
     let mut tickets = [8, 9].map(|length| submit(&queue, length, true).ok().unwrap());
     queue.take(&mut batch);
     let mut replies = requests(&mut batch).into_iter().map(|(reply, _)| reply);
@@ -146,7 +146,7 @@ fn a_caller_that_gives_up_learns_if_it_was_sent() {
 
 #[test]
 fn a_queued_request_that_is_given_up_costs_nothing() {
-    let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+    let (queue, mut batch, bell) = (queue(), RequestBatch::default(), Arc::new(Bell::default()));
     let mut tickets = [50, 50].map(|length| submit(&queue, length, false).ok().unwrap());
     queue.take(&mut batch);
     let mut replies = requests(&mut batch).into_iter().zip(7..);
@@ -169,7 +169,7 @@ fn a_queued_request_that_is_given_up_costs_nothing() {
 
 #[test]
 fn only_certainly_unsent_requests_are_withdrawn() {
-    let (queue, mut batch) = (queue(), Batch::default());
+    let (queue, mut batch) = (queue(), RequestBatch::default());
     let mut tickets =
         [false, true].map(|has_deadline| submit(&queue, 8, has_deadline).ok().unwrap());
     queue.take(&mut batch);
@@ -191,14 +191,14 @@ fn only_certainly_unsent_requests_are_withdrawn() {
 
 #[test]
 fn the_end_reaches_everybody() {
-    let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+    let (queue, mut batch, bell) = (queue(), RequestBatch::default(), Arc::new(Bell::default()));
     let mut ticket = submit(&queue, 8, false).ok().unwrap();
     assert!(ticket.poll(&Context::from_waker(&Waker::from(Arc::clone(&bell)))).is_pending());
     let mut late = submit(&queue, 8, false).ok().unwrap();
     queue.close(&mut batch);
     assert_eq!(submit(&queue, 8, false).err(), Some(None));
-    assert!(queue.ask(|_| Command::ForgetWatch { path: "/".into() }).is_none());
-    assert!(queue.send(Command::ForgetWatch { path: "/".into() }).is_err());
+    assert!(queue.ask(|_| SessionCommand::ForgetWatch { path: "/".into() }).is_none());
+    assert!(queue.send(SessionCommand::ForgetWatch { path: "/".into() }).is_err());
     answer(&queue, requests(&mut batch).remove(1).0);
     queue.end();
     assert_eq!(bell.rings(), 1);
@@ -217,14 +217,15 @@ impl Wake for Bomb {
 #[test]
 fn a_waker_that_panics_keeps_nobody_else_asleep() {
     for ends in [false, true] {
-        let (queue, mut batch, bell) = (queue(), Batch::default(), Arc::new(Bell::default()));
+        let (queue, mut batch, bell) =
+            (queue(), RequestBatch::default(), Arc::new(Bell::default()));
         let mut tickets = [8, 9].map(|length| submit(&queue, length, false).ok().unwrap());
         queue.take(&mut batch);
         let wakers = [Waker::from(Arc::new(Bomb)), Waker::from(Arc::clone(&bell))];
         for (ticket, waker) in tickets.iter_mut().zip(&wakers) {
             assert!(ticket.poll(&Context::from_waker(waker)).is_pending());
         }
-        let mut answers = Answers::default();
+        let mut answers = QueuedAnswers::default();
         for (reply, _) in requests(&mut batch) {
             answers.push(reply, Ok(Response::Empty));
         }
@@ -240,7 +241,7 @@ fn a_waker_that_panics_keeps_nobody_else_asleep() {
 
 #[test]
 fn the_slot_of_a_dropped_ticket_is_reused_after_its_response() {
-    let (queue, mut batch) = (queue(), Batch::default());
+    let (queue, mut batch) = (queue(), RequestBatch::default());
     let first = submit(&queue, 8, false).ok().unwrap();
     queue.take(&mut batch);
     let (left, _) = requests(&mut batch).remove(0);
@@ -265,7 +266,7 @@ fn the_slot_of_a_dropped_ticket_is_reused_after_its_response() {
 
 #[test]
 fn the_last_waker_is_woken() {
-    let (queue, mut batch) = (queue(), Batch::default());
+    let (queue, mut batch) = (queue(), RequestBatch::default());
     let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
     let mut ticket = submit(&queue, 8, false).ok().unwrap();
     for bell in &bells {
@@ -279,12 +280,12 @@ fn the_last_waker_is_woken() {
 #[test]
 fn memory_that_was_needed_once_is_let_go() {
     let queue = Arc::new(RequestQueue::new("", usize::MAX, usize::MAX, usize::MAX));
-    let mut batch = Batch::default();
+    let mut batch = RequestBatch::default();
     let tickets: Vec<_> =
         (0..2 * KEPT_PLACES).map(|_| submit(&queue, 8, false).ok().unwrap()).collect();
     let large = submit(&queue, 2 * KEPT_BODIES, false).ok().unwrap();
     queue.take(&mut batch);
-    let mut answers = Answers::default();
+    let mut answers = QueuedAnswers::default();
     for (reply, _) in requests(&mut batch) {
         answers.push(reply, Ok(Response::Empty));
     }

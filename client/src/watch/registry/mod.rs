@@ -1,144 +1,20 @@
 #[cfg(test)]
 mod tests;
 
+mod path;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use zk_curator_proto::records::{EventType, SetWatches, SetWatches2, WatcherType};
 use zk_curator_proto::{ErrorCode, Request};
 
-use super::armed::{Asked, Mode, Tables};
-use super::event::{Fired, WatchSender};
+pub(crate) use self::path::EventSink;
+use self::path::PathWatches;
+use super::armed::{ArmedMode, AskedWatch, Tables};
+use super::event::FiredWatch;
 use super::kinds::{ALL_KINDS, Kinds, WatchKind};
 use super::{PersistentEvent, WatchEnded, WatchedEvent};
-
-/// The receivers of an event.
-#[derive(Debug)]
-pub(crate) enum Sink {
-    Once(WatchSender),
-    Stream(mpsc::UnboundedSender<PersistentEvent>),
-}
-
-impl Sink {
-    fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Once(sender) => sender.is_closed(),
-            Self::Stream(sender) => sender.is_closed(),
-        }
-    }
-
-    /// Sends an event to a stream; one-shot watches do not receive it.
-    fn tell(&self, event: PersistentEvent) {
-        if let Self::Stream(sender) = self {
-            // A failure means that there is no reader any more.
-            drop(sender.send(event));
-        }
-    }
-
-    fn end(self, why: WatchEnded) {
-        match self {
-            // A failure means that there is no waiter any more.
-            Self::Once(sender) => _ = sender.send(Box::new(Err(why))).is_ok(),
-            Self::Stream(sender) => drop(sender.send(PersistentEvent::Ended(why))),
-        }
-    }
-}
-
-type Handle = (WatchKind, Sink);
-
-/// The handles on one path. There is nearly always one, which then needs no allocation.
-#[derive(Debug, Default)]
-enum Handles {
-    #[default]
-    None,
-    One(Handle),
-    Many(Vec<Handle>),
-}
-
-impl Handles {
-    fn as_slice(&self) -> &[Handle] {
-        match self {
-            Self::None => &[],
-            Self::One(handle) => std::slice::from_ref(handle),
-            Self::Many(handles) => handles,
-        }
-    }
-
-    fn push(&mut self, handle: Handle) {
-        *self = match std::mem::take(self) {
-            Self::None => Self::One(handle),
-            Self::One(first) => Self::Many(vec![first, handle]),
-            Self::Many(mut handles) => {
-                handles.push(handle);
-                Self::Many(handles)
-            }
-        };
-    }
-
-    /// Removes and returns the handles that satisfy `taken`.
-    fn extract(&mut self, mut taken: impl FnMut(&Handle) -> bool) -> Self {
-        let mut out = Self::None;
-        for handle in std::mem::take(self).into_iter() {
-            if taken(&handle) { out.push(handle) } else { self.push(handle) }
-        }
-        out
-    }
-
-    fn into_iter(self) -> impl Iterator<Item = Handle> {
-        let (one, many) = match self {
-            Self::None => (None, Vec::new()),
-            Self::One(handle) => (Some(handle), Vec::new()),
-            Self::Many(handles) => (None, handles),
-        };
-        one.into_iter().chain(many)
-    }
-}
-
-/// The watches on one path.
-#[derive(Debug, Default)]
-struct Entry {
-    handles: Handles,
-    /// The watches that the server of this connection has armed.
-    armed: Tables,
-    /// The armed watches after the pending requests.
-    expected: Tables,
-    /// The number of pending requests that arm something.
-    arming: u32,
-    /// The transaction since which some wanted watch has not been armed.
-    lacking: Option<i64>,
-}
-
-impl Entry {
-    fn wanted(&self) -> Kinds {
-        self.handles
-            .as_slice()
-            .iter()
-            .fold(Kinds::default(), |kinds, (kind, _)| kinds.or(Kinds::of(*kind)))
-    }
-
-    fn is_idle(&self) -> bool {
-        self.handles.as_slice().is_empty() && self.arming == 0
-    }
-
-    /// Updates the transaction since which a watch is lacking, if one is.
-    fn note(&mut self, zxid: i64) {
-        let (armed, needed) = (self.armed, Tables::needed_by(self.wanted()));
-        if armed.data_is_enough_for(needed) && armed.child_is_enough_for(needed) {
-            self.lacking = None;
-        } else {
-            self.lacking.get_or_insert(zxid);
-        }
-    }
-
-    /// Notes the response to a request that arms something.
-    fn landed(&mut self) {
-        self.arming = self.arming.saturating_sub(1);
-        if self.arming == 0 {
-            self.expected = self.armed;
-        }
-    }
-}
 
 /// The requests that the server needs so that it has the wanted watches on a path, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -156,8 +32,8 @@ const FRAME_OVERHEAD: usize = 36;
 
 /// The watches that this client has armed on the server. Paths are the server's, with the chroot.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
-    entries: HashMap<Arc<str>, Entry>,
+pub(crate) struct WatchRegistry {
+    entries: HashMap<Arc<str>, PathWatches>,
     /// The number of recursive watches. If there are none, events need no search of the ancestors.
     recursive: usize,
     /// `true` if there is no connection: the wanted watches are armed when there is one.
@@ -166,10 +42,10 @@ pub(crate) struct Registry {
     rearmed_from: i64,
 }
 
-impl Registry {
+impl WatchRegistry {
     /// Prepares a request that will set a watch on `path`, and returns the form in which to send
     /// it.
-    pub(crate) fn expect(&mut self, path: &Arc<str>, kind: WatchKind) -> Asked {
+    pub(crate) fn expect(&mut self, path: &Arc<str>, kind: WatchKind) -> AskedWatch {
         let entry = self.entries.entry(Arc::clone(path)).or_default();
         entry.arming += 1;
         let asked = entry.expected.ask(kind);
@@ -182,8 +58,8 @@ impl Registry {
     pub(crate) fn answered(
         &mut self,
         path: &Arc<str>,
-        armed: Option<(WatchKind, Sink)>,
-        asked: Asked,
+        armed: Option<(WatchKind, EventSink)>,
+        asked: AskedWatch,
         zxid: i64,
     ) -> Upkeep {
         let entry = self.entries.entry(Arc::clone(path)).or_default();
@@ -221,12 +97,12 @@ impl Registry {
     /// the server needs.
     pub(crate) fn fire(
         &mut self,
-        fired: Fired,
+        fired: FiredWatch,
         path: &str,
         visible_path: &str,
         seen: i64,
     ) -> Upkeep {
-        let Fired { event_type, zxid } = fired;
+        let FiredWatch { event_type, zxid } = fired;
         let consumed = match event_type {
             EventType::NodeCreated | EventType::NodeDataChanged => Kinds::ONE_SHOT_DATA,
             EventType::NodeDeleted => Kinds::ONE_SHOT_DATA.or(Kinds::CHILD),
@@ -239,7 +115,7 @@ impl Registry {
             entry.armed = entry.armed.after(consumed);
             for (_, sink) in entry.handles.extract(|(kind, _)| consumed.contains(*kind)).into_iter()
             {
-                if let Sink::Once(sender) = sink {
+                if let EventSink::Once(sender) = sink {
                     // A failure means that there is no waiter any more.
                     let _told = sender.send(Box::new(Ok(fired)));
                 }
@@ -298,7 +174,9 @@ impl Registry {
         let wanted = entry.wanted();
         let needed = Tables::needed_by(wanted);
         let mut upkeep = Upkeep::default();
-        let is_stale = |armed: Mode, needed: Mode| armed == Mode::OneShot && needed == Mode::None;
+        let is_stale = |armed: ArmedMode, needed: ArmedMode| {
+            armed == ArmedMode::OneShot && needed == ArmedMode::None
+        };
         let (data, child) =
             (is_stale(entry.armed.data, needed.data), is_stale(entry.armed.child, needed.child));
         if entry.armed.has_surplus(needed) || (data && child) {
@@ -306,10 +184,10 @@ impl Registry {
             entry.armed = Tables::default();
         } else if data {
             upkeep.remove = Some(WatcherType::Data);
-            entry.armed.data = Mode::None;
+            entry.armed.data = ArmedMode::None;
         } else if child {
             upkeep.remove = Some(WatcherType::Children);
-            entry.armed.child = Mode::None;
+            entry.armed.child = ArmedMode::None;
         }
         entry.note(zxid);
         if let Some(since) = entry.lacking.take() {
@@ -336,8 +214,8 @@ impl Registry {
         let Some(entry) = self.entries.get_mut(path) else { return Upkeep::default() };
         // A server before 3.9 removes everything in the table.
         match watcher_type {
-            WatcherType::Children => entry.armed.child = Mode::None,
-            WatcherType::Data => entry.armed.data = Mode::None,
+            WatcherType::Children => entry.armed.child = ArmedMode::None,
+            WatcherType::Data => entry.armed.data = ArmedMode::None,
             _ => entry.armed = Tables::default(),
         }
         for (kind, sink) in entry.handles.extract(|(kind, _)| kinds.contains(*kind)).into_iter() {
@@ -416,7 +294,7 @@ impl Registry {
             // One-shot watches come first, so that they report what they have missed. Then
             // persistent ones follow, which replace them.
             let needed = Tables::needed_by(wanted);
-            let is_persistent = needed.data > Mode::OneShot;
+            let is_persistent = needed.data > ArmedMode::OneShot;
             entry.armed = if is_persistent { Tables::persistent(needed.data) } else { needed };
             entry.expected = entry.armed;
         }
@@ -445,7 +323,10 @@ impl Registry {
     /// of their paths. Returns the requests that the server needs, for paths where a persistent
     /// watch has replaced others that it does not serve.
     pub(crate) fn rearmed(&mut self, unchanged: bool) -> Vec<(Arc<str>, Upkeep)> {
-        self.tell_persistent(Entry::wants_persistent, &PersistentEvent::Rearmed { unchanged });
+        self.tell_persistent(
+            PathWatches::wants_persistent,
+            &PersistentEvent::Rearmed { unchanged },
+        );
         let persistent = self.entries.iter().filter(|(_, entry)| entry.wants_persistent());
         let mut paths: Vec<_> = persistent.map(|(path, _)| Arc::clone(path)).collect();
         paths.sort_unstable();
@@ -455,7 +336,11 @@ impl Registry {
 
     /// Notifies the persistent watches on the paths that satisfy the condition, in the order of the
     /// paths.
-    fn tell_persistent(&self, is_persistent: impl Fn(&Entry) -> bool, event: &PersistentEvent) {
+    fn tell_persistent(
+        &self,
+        is_persistent: impl Fn(&PathWatches) -> bool,
+        event: &PersistentEvent,
+    ) {
         let mut entries: Vec<_> =
             self.entries.iter().filter(|(_, entry)| is_persistent(entry)).collect();
         entries.sort_unstable_by_key(|(path, _)| *path);
@@ -481,65 +366,6 @@ impl Registry {
                 .map(|kind| (String::from(&**path), kind))
         });
         chunks(watches, max_frame).collect()
-    }
-}
-
-impl Entry {
-    fn wants_persistent(&self) -> bool {
-        !self.wanted().and(Kinds::LASTING).is_empty()
-    }
-
-    /// Returns the requests that arm watches which have been lacking since this transaction. A
-    /// persistent watch may have missed events in between.
-    fn arm_again(&mut self, path: &str, wanted: Kinds, needed: Tables, since: i64) -> Vec<Request> {
-        let path = || vec![path.to_owned()];
-        let of = |kind: WatchKind| if wanted.contains(kind) { path() } else { Vec::new() };
-        let mut requests = Vec::new();
-        let is_lost = needed.data > Mode::OneShot
-            && (!self.armed.data_is_enough_for(needed)
-                || (needed.child == Mode::Persistent && !self.armed.child_is_enough_for(needed)));
-        if is_lost {
-            for (_, sink) in self.handles.as_slice() {
-                sink.tell(PersistentEvent::Disarmed);
-            }
-            let is_recursive = needed.data == Mode::Recursive;
-            requests.push(Request::SetWatches2(SetWatches2 {
-                relative_zxid: since,
-                persistent_watches: if is_recursive { Vec::new() } else { path() },
-                persistent_recursive_watches: if is_recursive { path() } else { Vec::new() },
-                ..SetWatches2::default()
-            }));
-            self.armed = Tables::persistent(needed.data);
-        }
-        let (lacks_data, lacks_child) =
-            (!self.armed.data_is_enough_for(needed), !self.armed.child_is_enough_for(needed));
-        // A persistent watch that was lost has not notified the one-shot watches that it served. So
-        // the server compares for them, too, before it is armed again.
-        let one_shot = SetWatches {
-            relative_zxid: since,
-            data_watches: if lacks_data || is_lost { of(WatchKind::Data) } else { Vec::new() },
-            exist_watches: if lacks_data || is_lost { of(WatchKind::Exist) } else { Vec::new() },
-            child_watches: if lacks_child { path() } else { Vec::new() },
-        };
-        if is_lost && !(one_shot.data_watches.is_empty() && one_shot.exist_watches.is_empty()) {
-            let compared = SetWatches { child_watches: Vec::new(), ..one_shot.clone() };
-            requests.insert(0, Request::SetWatches(compared));
-            if lacks_child {
-                let child =
-                    SetWatches { data_watches: Vec::new(), exist_watches: Vec::new(), ..one_shot };
-                requests.push(Request::SetWatches(child));
-            }
-        } else if lacks_data || lacks_child {
-            requests.push(Request::SetWatches(one_shot));
-        }
-        if lacks_data {
-            self.armed.data = Mode::OneShot;
-        }
-        if lacks_child {
-            self.armed.child = Mode::OneShot;
-        }
-        self.arming += u32::try_from(requests.len()).unwrap_or(u32::MAX);
-        requests
     }
 }
 

@@ -1,34 +1,39 @@
 use tokio::sync::oneshot;
 
+use tokio::sync::mpsc;
+
 use super::*;
-use crate::watch::Outcome;
+use crate::watch::WatchOutcome;
 
-type Receiver = oneshot::Receiver<Outcome>;
+type Receiver = oneshot::Receiver<WatchOutcome>;
 
-const fn of(event_type: EventType) -> Fired {
-    Fired { event_type, zxid: None }
+const fn of(event_type: EventType) -> FiredWatch {
+    FiredWatch { event_type, zxid: None }
 }
 
-fn once(registry: &mut Registry, kind: WatchKind, path: &str) -> Receiver {
+fn once(registry: &mut WatchRegistry, kind: WatchKind, path: &str) -> Receiver {
     let (sender, receiver) = oneshot::channel();
     let path = Arc::from(path);
     let asked = registry.expect(&path, kind);
     assert_eq!(
-        registry.answered(&path, Some((kind, Sink::Once(sender))), asked, 0),
+        registry.answered(&path, Some((kind, EventSink::Once(sender))), asked, 0),
         Upkeep::default()
     );
     receiver
 }
 
 fn stream(
-    registry: &mut Registry,
+    registry: &mut WatchRegistry,
     kind: WatchKind,
     path: &str,
 ) -> mpsc::UnboundedReceiver<PersistentEvent> {
     let (sender, receiver) = mpsc::unbounded_channel();
     let path = Arc::from(path);
     let asked = registry.expect(&path, kind);
-    assert_eq!(registry.answered(&path, Some((kind, Sink::Stream(sender))), asked, 0).remove, None);
+    assert_eq!(
+        registry.answered(&path, Some((kind, EventSink::Stream(sender))), asked, 0).remove,
+        None
+    );
     receiver
 }
 
@@ -42,7 +47,7 @@ fn changed(receiver: &mut mpsc::UnboundedReceiver<PersistentEvent>) -> Vec<(Even
 
 #[test]
 fn four_thousand_watches_are_rearmed_in_frames_under_128_kib() {
-    let mut registry = Registry::default();
+    let mut registry = WatchRegistry::default();
     let receivers: Vec<_> = (0..4000)
         .map(|n| once(&mut registry, WatchKind::Data, &format!("/{}/{n:04}", "x".repeat(63))))
         .collect();
@@ -60,7 +65,7 @@ fn four_thousand_watches_are_rearmed_in_frames_under_128_kib() {
 
 #[test]
 fn an_event_consumes_the_watches_that_zookeeper_consumes() {
-    let mut registry = Registry::default();
+    let mut registry = WatchRegistry::default();
     let mut data = once(&mut registry, WatchKind::Data, "/a");
     let mut child = once(&mut registry, WatchKind::Child, "/a");
     registry.fire(of(EventType::NodeDataChanged), "/a", "/a", 0);
@@ -74,7 +79,7 @@ fn an_event_consumes_the_watches_that_zookeeper_consumes() {
 
 #[test]
 fn persistent_watches_receive_every_event_of_theirs() {
-    let mut registry = Registry::default();
+    let mut registry = WatchRegistry::default();
     let mut persistent = stream(&mut registry, WatchKind::Persistent, "/a");
     let mut recursive = stream(&mut registry, WatchKind::Recursive, "/a");
     let mut root = stream(&mut registry, WatchKind::Recursive, "/");
@@ -113,7 +118,7 @@ fn persistent_watches_receive_every_event_of_theirs() {
 
 #[test]
 fn the_last_handle_of_a_kind_removes_it_from_the_server() {
-    let mut registry = Registry::default();
+    let mut registry = WatchRegistry::default();
     let first = once(&mut registry, WatchKind::Data, "/a");
     let second = once(&mut registry, WatchKind::Exist, "/a");
     let child = once(&mut registry, WatchKind::Child, "/a");
@@ -132,7 +137,7 @@ fn the_last_handle_of_a_kind_removes_it_from_the_server() {
 
 #[test]
 fn a_persistent_watch_is_removed_with_its_last_handle() {
-    let mut registry = Registry::default();
+    let mut registry = WatchRegistry::default();
     let persistent = stream(&mut registry, WatchKind::Persistent, "/a");
     let data = once(&mut registry, WatchKind::Data, "/a");
     drop(persistent);
@@ -153,20 +158,20 @@ fn a_persistent_watch_is_removed_with_its_last_handle() {
 struct Server(Tables);
 
 impl Server {
-    fn read(&mut self, kind: WatchKind, asked: Asked) {
+    fn read(&mut self, kind: WatchKind, asked: AskedWatch) {
         self.0 = self.0.with(kind, asked);
     }
 
-    fn keep_up(&mut self, registry: &mut Registry, upkeep: Upkeep) {
+    fn keep_up(&mut self, registry: &mut WatchRegistry, upkeep: Upkeep) {
         match upkeep.remove {
-            Some(WatcherType::Data) => self.0.data = Mode::None,
-            Some(WatcherType::Children) => self.0.child = Mode::None,
+            Some(WatcherType::Data) => self.0.data = ArmedMode::None,
+            Some(WatcherType::Children) => self.0.child = ArmedMode::None,
             Some(_) => self.0 = Tables::default(),
             None => {}
         }
         for request in upkeep.arm {
             for (kind, _) in paths_of(&request) {
-                self.read(kind, Asked::AsIs);
+                self.read(kind, AskedWatch::AsIs);
             }
             for (_, upkeep) in registry.repaired(&request, 1) {
                 self.keep_up(registry, upkeep);
@@ -178,6 +183,7 @@ impl Server {
 /// Whatever is watched on one path, in any order: a server that stores one mode notifies each
 /// watch of its events.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn no_watch_on_a_path_blinds_another() {
     let kinds = [
         WatchKind::Data,
@@ -188,7 +194,7 @@ fn no_watch_on_a_path_blinds_another() {
     ];
     for seed in 0..20_000 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let (mut registry, mut server) = (Registry::default(), Server::default());
+        let (mut registry, mut server) = (WatchRegistry::default(), Server::default());
         let path: Arc<str> = Arc::from("/a");
         let (mut once, mut streams) = (Vec::new(), Vec::new());
         for _ in 0..random.usize(1..8) {
@@ -205,8 +211,8 @@ fn no_watch_on_a_path_blinds_another() {
                 }
                 2 => {
                     let event = EventType::NodeChildrenChanged;
-                    if server.0.child == Mode::OneShot {
-                        server.0.child = Mode::None;
+                    if server.0.child == ArmedMode::OneShot {
+                        server.0.child = ArmedMode::None;
                     }
                     let upkeep = registry.fire(of(event), "/a", "/a", 1);
                     server.keep_up(&mut registry, upkeep);
@@ -224,18 +230,19 @@ fn no_watch_on_a_path_blinds_another() {
                         let sink = if matches!(kind, WatchKind::Persistent | WatchKind::Recursive) {
                             let (sender, receiver) = mpsc::unbounded_channel();
                             streams.push(receiver);
-                            Sink::Stream(sender)
+                            EventSink::Stream(sender)
                         } else {
                             let (sender, receiver) = oneshot::channel();
                             once.push(receiver);
-                            Sink::Once(sender)
+                            EventSink::Once(sender)
                         };
                         let upkeep = registry.answered(&path, Some((kind, sink)), asked, 1);
                         server.keep_up(&mut registry, upkeep);
                     }
                 }
             }
-            let wanted = registry.entries.get("/a").map_or_else(Kinds::default, Entry::wanted);
+            let wanted =
+                registry.entries.get("/a").map_or_else(Kinds::default, PathWatches::wanted);
             let needed = Tables::needed_by(wanted);
             let is_told =
                 server.0.data_is_enough_for(needed) && server.0.child_is_enough_for(needed);
@@ -247,7 +254,7 @@ fn no_watch_on_a_path_blinds_another() {
 
 #[test]
 fn nothing_is_removed_while_a_watch_is_under_way() {
-    let mut registry = Registry::default();
+    let mut registry = WatchRegistry::default();
     let first = once(&mut registry, WatchKind::Data, "/a");
     let path = Arc::from("/a");
     let asked = registry.expect(&path, WatchKind::Data);
@@ -260,7 +267,7 @@ fn nothing_is_removed_while_a_watch_is_under_way() {
     let (sender, receiver) = oneshot::channel();
     drop(receiver);
     assert_eq!(
-        registry.answered(&path, Some((WatchKind::Data, Sink::Once(sender))), asked, 0).remove,
+        registry.answered(&path, Some((WatchKind::Data, EventSink::Once(sender))), asked, 0).remove,
         Some(WatcherType::Data),
         "and nobody waits for that one either"
     );
@@ -269,7 +276,7 @@ fn nothing_is_removed_while_a_watch_is_under_way() {
 
 #[test]
 fn a_lost_connection_disarms_watches_that_remain_wanted() {
-    let mut registry = Registry::default();
+    let mut registry = WatchRegistry::default();
     let kept = once(&mut registry, WatchKind::Child, "/a");
     registry.expect(&Arc::from("/b"), WatchKind::Data);
     registry.disconnected(false);

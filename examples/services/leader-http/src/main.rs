@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::leader::{Candidate, LeaderLatch};
-use zk_curator_recipes::zk_curator::{self, CuratorFramework, ErrorKind, Health};
+use zk_curator_recipes::zk_curator::{self, ConnectionHealth, CuratorFramework, ErrorKind};
 
 zk_curator::path_template!(OrderPath = "/orders/{id}": id: &str);
 
@@ -51,13 +51,13 @@ impl Service {
         Ok(())
     }
 
-    fn is_ready(&self, health: &Health) -> bool {
+    fn is_ready(&self, health: &ConnectionHealth) -> bool {
         health.is_ready() && self.is_prepared.load(Ordering::Acquire) && !self.shutdown.has_begun()
     }
 }
 
-async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, Json<Health>) {
-    let health = service.zk.health();
+async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, Json<ConnectionHealth>) {
+    let health = service.zk.connection_health();
     let status =
         if service.is_ready(&health) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health))
@@ -73,7 +73,7 @@ async fn order(
     Path(id): Path<String>,
     order: Bytes,
 ) -> Response {
-    let health = service.zk.health();
+    let health = service.zk.connection_health();
     if !health.is_ready() && health.lasted >= DEADLINE {
         // Requests before this one have waited for the server in vain.
         return unavailable(&format!("no server: {health}"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use zk_curator_recipes::Shutdown;
-use zk_curator_recipes::queue::jobs::{Jobs, Task};
+use zk_curator_recipes::queue::jobs::{JobTask, Jobs};
 use zk_curator_recipes::zk_curator::CuratorFramework;
 use zk_curator_recipes::zk_curator::value::Json;
 
@@ -20,7 +20,7 @@ struct Thumbnail {
 }
 
 /// Makes a thumbnail.
-async fn make(task: Task) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
+async fn make(task: JobTask) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
     let Json(Thumbnail { image, width }) = task.value()?;
     println!("begins {image}");
     sleep(Duration::from_millis(200)).await;

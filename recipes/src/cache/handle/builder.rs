@@ -6,8 +6,10 @@ use tokio_util::sync::CancellationToken;
 use zk_curator::CuratorFramework;
 
 use super::cache::CuratorCache;
-use crate::cache::state::{Scope, TreeState};
-use crate::cache::task::{Alive, Driver, MOST_BYTES, Options, ServerDiff, Shared};
+use crate::cache::state::{CacheScope, TreeState};
+use crate::cache::task::{
+    Alive, CacheDriver, CacheOptions, CacheShared, MOST_BYTES, ServerDiffMode,
+};
 use crate::health::HealthReporter;
 
 impl CuratorCache {
@@ -38,22 +40,27 @@ impl CuratorCache {
 pub struct CacheBuilder {
     zk: CuratorFramework,
     root: String,
-    scope: Scope,
-    options: Options,
+    scope: CacheScope,
+    options: CacheOptions,
 }
 
 impl CacheBuilder {
     pub(crate) fn new(zk: &CuratorFramework, root: String, max_depth: Option<usize>) -> Self {
-        let options = Options {
+        let options = CacheOptions {
             keeps_data: true,
             decompressed: None,
             spread: None,
-            server_diff: ServerDiff::default(),
+            server_diff: ServerDiffMode::default(),
             audit_every: None,
             parallel: 4,
             most_bytes: MOST_BYTES,
         };
-        Self { zk: zk.clone(), root, scope: Scope { max_depth, ..Scope::default() }, options }
+        Self {
+            zk: zk.clone(),
+            root,
+            scope: CacheScope { max_depth, ..CacheScope::default() },
+            options,
+        }
     }
 
     /// Sets the number of levels below the root; 0 for the root alone. Default: depends on the
@@ -119,8 +126,8 @@ impl CacheBuilder {
 
     /// Decides if the server computes which nodes have changed during an outage. This uses a
     /// separate session, which is closed afterwards, and sends every path once, but only the data
-    /// of changed nodes. Default: [`ServerDiff::Auto`].
-    pub const fn server_diff(mut self, when: ServerDiff) -> Self {
+    /// of changed nodes. Default: [`ServerDiffMode::Auto`].
+    pub const fn server_diff(mut self, when: ServerDiffMode) -> Self {
         self.options.server_diff = when;
         self
     }
@@ -161,9 +168,9 @@ impl CacheBuilder {
         let health = HealthReporter::default();
         let state = TreeState::new(root, scope, options.most_bytes);
         let shared =
-            Arc::new(Shared::new(zk.clone(), state, &options, stop.clone(), health.watch()));
+            Arc::new(CacheShared::new(zk.clone(), state, &options, stop.clone(), health.watch()));
         let ending = Arc::clone(&shared);
-        let task = Driver::new(Arc::clone(&shared), options, health).run();
+        let task = CacheDriver::new(Arc::clone(&shared), options, health).run();
         // This runs even if the runtime is shut down, or a filter of the user panics.
         zk.spawn_then(task, move |end| {
             let why = end.err().map(|why| why.of_operation("cache", ending.root.as_str()));

@@ -5,13 +5,14 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zk_curator::internal::sleep;
+use zk_curator::path::ZPath;
 use zk_curator::{Error, ErrorKind};
 
 use super::events::CacheEvents;
 use super::freshness_watch::FreshnessWatch;
 use super::view::TreeView;
 use crate::cache::state::{CachedNode, Freshness, Lookup, Snapshot};
-use crate::cache::task::{Alive, Prover, Shared};
+use crate::cache::task::{Alive, CacheShared, Prover};
 use crate::cache::told::{Contents, Delivered};
 use crate::health::HealthWatch;
 
@@ -27,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 #[must_use = "dropping the last handle stops the cache"]
 pub struct CuratorCache {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<CacheShared>,
     pub(crate) alive: Alive,
 }
 
@@ -124,12 +125,14 @@ impl CuratorCache {
     /// data, like the nodes in the cache.
     ///
     /// # Errors
-    /// As a read of the framework; `InvalidArgument` for a path that is not at or below the root.
+    /// As a read of the framework; `InvalidPath` for a path that is not valid, and
+    /// `InvalidArgument` for one that is not at or below the root.
     ///
     /// # Cancel safety
     /// Nothing is changed.
     #[doc(alias = "readThrough")]
     pub async fn get_through(&self, path: &str) -> Result<Option<Arc<CachedNode>>, Error> {
+        ZPath::for_operation("get_through", path)?;
         let known =
             self.shared.look(|contents| match contents.state.lookup(path, contents.is_loaded) {
                 _ if !contents.freshness.is_fresh() => None,
@@ -234,13 +237,15 @@ impl CuratorCache {
     /// server, which may lag: call [`synced`](Self::synced) first if this matters.
     ///
     /// # Errors
-    /// As [`loaded`](Self::loaded); `InvalidArgument` for a path that the cache does not cover.
+    /// As [`loaded`](Self::loaded); `InvalidPath` for a path that is not valid, and
+    /// `InvalidArgument` for one that the cache does not cover.
     ///
     /// # Cancel safety
     /// Nothing is lost. The nodes may still be read.
     #[doc(alias = "rebuildNode")]
     pub async fn refresh(&self, path: impl Into<String>) -> Result<i64, Error> {
         let path = path.into();
+        ZPath::for_operation("refresh", path.as_str())?;
         self.shared.zk.check_started("refresh", &path)?;
         if self.shared.look(|contents| !contents.state.covers(&path)) {
             return Err(Error::invalid_argument(
@@ -363,7 +368,7 @@ impl CuratorCache {
 
     /// Returns the changes from now on, or from the end of the first load on.
     #[must_use = "the events are told to whoever asks for them"]
-    pub fn changes(&self) -> CacheEvents {
+    pub fn events_from_now(&self) -> CacheEvents {
         CacheEvents::new(Arc::clone(&self.shared), self.alive.clone(), false)
     }
 
@@ -378,7 +383,7 @@ impl CuratorCache {
     ///
     /// # Cancel safety
     /// Once the future was polled, the cache is stopped even if the future is dropped.
-    pub async fn close(self) {
+    pub async fn close(&self) {
         self.stop();
         self.shared.find(|contents| contents.ended.then_some(())).await;
         // The server answers requests in their order, so the watch was removed before this

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{Stream, unfold};
 
-use crate::cache::task::{Alive, Shared};
+use crate::cache::task::{Alive, CacheShared};
 use crate::cache::told::{CacheEvent, Delivered, Subscriber};
 
 /// The changes of a cache, for one subscriber.
@@ -21,7 +21,7 @@ use crate::cache::told::{CacheEvent, Delivered, Subscriber};
 ///
 /// Keeps the cache alive.
 pub struct CacheEvents {
-    shared: Arc<Shared>,
+    shared: Arc<CacheShared>,
     alive: Alive,
     id: u64,
     ready: VecDeque<CacheEvent>,
@@ -31,7 +31,7 @@ pub struct CacheEvents {
 }
 
 impl CacheEvents {
-    pub(crate) fn new(shared: Arc<Shared>, alive: Alive, begins_with_all: bool) -> Self {
+    pub(crate) fn new(shared: Arc<CacheShared>, alive: Alive, begins_with_all: bool) -> Self {
         let id = shared.arrange(|contents| {
             contents.last_subscriber += 1;
             let subscriber = Subscriber::new(

@@ -3,14 +3,14 @@ use std::sync::Arc;
 use futures_util::stream::{Stream, unfold};
 
 use crate::cache::state::Freshness;
-use crate::cache::task::{Alive, Shared};
+use crate::cache::task::{Alive, CacheShared};
 
 /// Follows the [`Freshness`] of a cache.
 ///
 /// A slow reader may miss intermediate changes, but never the latest. Keeps the cache alive.
 #[derive(Debug)]
 pub struct FreshnessWatch {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<CacheShared>,
     pub(crate) alive: Alive,
     pub(crate) told: Option<Freshness>,
 }

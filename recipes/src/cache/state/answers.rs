@@ -7,44 +7,50 @@ use bytes::Bytes;
 use zk_curator::ErrorKind;
 
 use super::batches::size_of;
-use super::need::{Answer, Answered, Cause, Job, What};
+use super::need::{AnsweredRead, CacheRead, CacheReadAnswer, Cause, ReadKind};
 use super::node::CachedNode;
 use super::pace::rank;
 use super::tree::parent;
-use super::tree_state::{Change, TreeState};
+use super::tree_state::{TreeChange, TreeState};
 use crate::path::child;
 
 impl TreeState {
     /// Processes the response to a read.
-    pub(crate) fn answered(&mut self, job: &Job, answer: Answer, changes: &mut Vec<Change>) {
+    pub(crate) fn answered(
+        &mut self,
+        job: &CacheRead,
+        answer: CacheReadAnswer,
+        changes: &mut Vec<TreeChange>,
+    ) {
         self.landed(job, Some(&answer));
-        let Some(Answered { cause, deleted, again }) = self.reads.answered(job, &answer) else {
+        let Some(AnsweredRead { cause, deleted, again }) = self.reads.answered(job, &answer) else {
             return;
         };
-        let Job { path, what, .. } = job;
+        let CacheRead { path, what, .. } = job;
         match (what, answer) {
             // The response may show the node before its deletion. A node with the same transaction
             // id was created after the deletion.
-            (What::Data, Answer::Data(node))
+            (ReadKind::Data, CacheReadAnswer::Data(node))
                 if deleted.is_some_and(|deleted| node.stat.czxid < deleted) => {}
-            (What::Data, Answer::Data(node)) => self.found(node, cause, changes),
-            (What::Names, Answer::Names(names)) => self.listed(path, &names, cause),
+            (ReadKind::Data, CacheReadAnswer::Data(node)) => self.found(node, cause, changes),
+            (ReadKind::Names, CacheReadAnswer::Names(names)) => self.listed(path, &names, cause),
             // The response may be older than the event that requires another read, which decides.
-            (What::Data, Answer::Missing) if again => {}
-            (What::Data, Answer::Missing) => {
+            (ReadKind::Data, CacheReadAnswer::Missing) if again => {}
+            (ReadKind::Data, CacheReadAnswer::Missing) => {
                 self.remove(path, changes);
                 self.reads.forget_names(path);
             }
             // The response may be older than the creation of the node, or than another read. Only a
             // response without data proves absence.
-            (What::Names, Answer::Missing) => {
+            (ReadKind::Names, CacheReadAnswer::Missing) => {
                 if self.tree.node(path).is_some() {
                     self.reads.want_data(path, cause.sweeping().in_doubt());
                 }
             }
-            (_, Answer::Failed(kind)) => self.failed(path, *what, kind, cause, changes),
+            (_, CacheReadAnswer::Failed(kind)) => self.failed(path, *what, kind, cause, changes),
             // This response belongs to another read.
-            (What::Data, Answer::Names(_)) | (What::Names, Answer::Data(_)) => {
+            (ReadKind::Data, CacheReadAnswer::Names(_))
+            | (ReadKind::Names, CacheReadAnswer::Data(_)) => {
                 self.failed(path, *what, ErrorKind::Malformed, cause, changes);
             }
         }
@@ -52,7 +58,7 @@ impl TreeState {
     }
 
     /// Processes a node that was read.
-    fn found(&mut self, mut node: CachedNode, cause: Cause, changes: &mut Vec<Change>) {
+    fn found(&mut self, mut node: CachedNode, cause: Cause, changes: &mut Vec<TreeChange>) {
         let (path, stat) = (node.path.clone(), node.stat);
         if !self.keeps(&path) {
             (node.data, node.is_kept) = (Bytes::new(), false);
@@ -139,14 +145,14 @@ impl TreeState {
     fn failed(
         &mut self,
         path: &str,
-        what: What,
+        what: ReadKind,
         kind: ErrorKind,
         cause: Cause,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TreeChange>,
     ) {
         self.unreadable.insert(path, kind);
         match what {
-            What::Data => {
+            ReadKind::Data => {
                 // Its place stays, or is created if a deletion came first. It is read again with
                 // the other nodes.
                 self.tree.make(path);
@@ -156,7 +162,7 @@ impl TreeState {
                     self.reads.want_names(path, cause);
                 }
             }
-            What::Names => {
+            ReadKind::Names => {
                 if let Some(dir) = self.tree.entry_mut(path).and_then(|entry| entry.dir.as_mut()) {
                     dir.listed = None;
                 }
@@ -165,7 +171,7 @@ impl TreeState {
     }
 
     /// Removes a deleted node and everything below it.
-    pub(super) fn remove(&mut self, path: &str, changes: &mut Vec<Change>) {
+    pub(super) fn remove(&mut self, path: &str, changes: &mut Vec<TreeChange>) {
         self.forget_below(path, changes);
         if self.unreadable.remove(path) && self.tree.node(path).is_none() {
             changes.push((path.into(), None));
@@ -173,7 +179,7 @@ impl TreeState {
         changes.extend(self.tree.remove(path).into_iter().map(|old| (old.path.clone(), Some(old))));
     }
 
-    fn forget_below(&mut self, path: &str, changes: &mut Vec<Change>) {
+    fn forget_below(&mut self, path: &str, changes: &mut Vec<TreeChange>) {
         self.reads.forget_below(path);
         let unreadable = self.unreadable.take_below(path).into_iter();
         changes.extend(
@@ -191,7 +197,7 @@ impl TreeState {
         path: &str,
         czxid: i64,
         cause: Cause,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TreeChange>,
     ) {
         let cause = cause.sweeping().in_doubt();
         self.reads.replaced(path, czxid, cause);

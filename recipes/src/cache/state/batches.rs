@@ -2,7 +2,7 @@
 
 use zk_curator::ErrorKind;
 
-use super::need::{Answer, Job, What};
+use super::need::{CacheRead, CacheReadAnswer, ReadKind};
 use super::node::CachedNode;
 use super::pace::{Sizes, Unread};
 use super::tree::parent;
@@ -27,7 +27,7 @@ const LARGEST: usize = 4 * 1024 * 1024;
 impl TreeState {
     /// Returns the next reads to send in one request; none if nothing must be read, or enough reads
     /// are in flight.
-    pub(crate) fn next_batch(&mut self) -> Vec<Job> {
+    pub(crate) fn next_batch(&mut self) -> Vec<CacheRead> {
         self.go_on();
         let (mut jobs, mut size, mut skipped) = (Vec::new(), 0, Vec::new());
         let most = if self.watches_each { MOST_SINGLE } else { MOST_READS };
@@ -58,15 +58,15 @@ impl TreeState {
 
     /// Returns the expected and the worst-case size of a response, and the node if it was never
     /// read.
-    fn size_of_read(&self, path: &str, what: What) -> (usize, usize, Option<Unread>) {
+    fn size_of_read(&self, path: &str, what: ReadKind) -> (usize, usize, Option<Unread>) {
         let size = match (what, self.tree.node(path)) {
-            (What::Data, Some(known)) => size_of(known),
-            (What::Names, Some(known)) => {
+            (ReadKind::Data, Some(known)) => size_of(known),
+            (ReadKind::Names, Some(known)) => {
                 usize::try_from(known.stat.num_children).unwrap_or(0).saturating_mul(NAME)
                     + OVERHEAD
             }
-            (What::Names, None) => UNKNOWN_LIST,
-            (What::Data, None) => {
+            (ReadKind::Names, None) => UNKNOWN_LIST,
+            (ReadKind::Data, None) => {
                 let is_root = path == self.tree.root();
                 let parent = if is_root { "" } else { parent(path).unwrap_or("") };
                 let depth = self.tree.depth(path).unwrap_or(0);
@@ -85,14 +85,14 @@ impl TreeState {
     }
 
     /// Ends a read. The response to the first read of a node shows how large other nodes may be.
-    pub(super) fn landed(&mut self, job: &Job, answer: Option<&Answer>) {
+    pub(super) fn landed(&mut self, job: &CacheRead, answer: Option<&CacheReadAnswer>) {
         let (Some(Unread { parent, depth }), Some(answer)) = (self.pace.landed(job.id), answer)
         else {
             return;
         };
         let size = match answer {
-            Answer::Data(node) => size_of(node),
-            Answer::Failed(ErrorKind::ResponseTooLarge) => LARGEST,
+            CacheReadAnswer::Data(node) => size_of(node),
+            CacheReadAnswer::Failed(ErrorKind::ResponseTooLarge) => LARGEST,
             _ => OVERHEAD,
         };
         let dir = self.tree.entry_mut(&parent).and_then(|entry| entry.dir.as_mut());
@@ -100,13 +100,13 @@ impl TreeState {
     }
 
     /// Processes reads without a response.
-    pub(crate) fn unanswered(&mut self, jobs: &[Job]) {
+    pub(crate) fn unanswered(&mut self, jobs: &[CacheRead]) {
         jobs.iter().for_each(|job| self.landed(job, None));
         self.reads.unanswered(jobs);
     }
 
     /// Processes reads that the server has refused, for a reason that does not concern the nodes.
-    pub(crate) fn refused(&mut self, jobs: &[Job], why: ErrorKind) {
+    pub(crate) fn refused(&mut self, jobs: &[CacheRead], why: ErrorKind) {
         jobs.iter().for_each(|job| self.landed(job, None));
         self.reads.refused(jobs, why);
     }

@@ -33,6 +33,6 @@ pub use freshness::{Freshness, StaleCause};
 pub use node::{CachedNode, Lookup};
 pub use snapshot::Snapshot;
 
-pub(crate) use need::{Answer, Cause, Job, What};
-pub(crate) use scope::Scope;
-pub(crate) use tree_state::{Change, Progress, TreeState};
+pub(crate) use need::{CacheRead, CacheReadAnswer, Cause, ReadKind};
+pub(crate) use scope::CacheScope;
+pub(crate) use tree_state::{ReadsLeft, TreeChange, TreeState};

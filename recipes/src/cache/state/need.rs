@@ -8,22 +8,22 @@ use super::node::CachedNode;
 
 /// The kinds of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum What {
+pub(crate) enum ReadKind {
     Data,
     Names,
 }
 
 /// A read to perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Job {
+pub(crate) struct CacheRead {
     pub(crate) id: u64,
     pub(crate) path: Box<str>,
-    pub(crate) what: What,
+    pub(crate) what: ReadKind,
 }
 
-/// The response to a [`Job`].
+/// The response to a [`CacheRead`].
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum CacheReadAnswer {
     Data(CachedNode),
     Names(Vec<String>),
     Missing,
@@ -62,7 +62,7 @@ impl Cause {
 
 /// The part of a response that the state of the cache needs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredRead {
     /// The cause of the read, which reads that the response requires inherit.
     pub(crate) cause: Cause,
     /// The transaction of the last deletion reported during the read.
@@ -133,9 +133,9 @@ impl Need {
 
 /// The number of needed reads, by the time since which they are needed.
 #[derive(Debug, Default)]
-pub(super) struct Open(BTreeMap<u64, usize>);
+pub(super) struct OpenReads(BTreeMap<u64, usize>);
 
-impl Open {
+impl OpenReads {
     pub(super) fn first(&self) -> Option<u64> {
         self.0.keys().next().copied()
     }

@@ -44,7 +44,7 @@ impl Sizes {
 
 /// The nodes at one depth.
 #[derive(Debug, Clone, Copy, Default)]
-struct Level {
+struct PaceLevel {
     sizes: Sizes,
     /// The number of parents some of whose children were read.
     groups: u32,
@@ -60,24 +60,24 @@ pub(crate) struct Unread {
 
 /// A read under way.
 #[derive(Debug)]
-struct Flight {
+struct ReadFlight {
     bytes: usize,
     unread: Option<Unread>,
 }
 
 /// The reads under way, and the known sizes at each depth.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ReadPace {
     /// The maximum number of bytes in flight.
     most: usize,
     bytes: usize,
-    flights: BTreeMap<u64, Flight>,
+    flights: BTreeMap<u64, ReadFlight>,
     /// The number of unread nodes under way, by their parents.
     groups: BTreeMap<Box<str>, usize>,
-    levels: Vec<Level>,
+    levels: Vec<PaceLevel>,
 }
 
-impl Pace {
+impl ReadPace {
     pub(crate) const fn new(most: usize) -> Self {
         Self {
             most,
@@ -117,12 +117,12 @@ impl Pace {
         if let Some(unread) = &unread {
             *self.groups.entry(unread.parent.clone()).or_default() += 1;
         }
-        self.flights.insert(id, Flight { bytes, unread });
+        self.flights.insert(id, ReadFlight { bytes, unread });
     }
 
     /// Ends a read. Returns the node if it was unknown before.
     pub(crate) fn landed(&mut self, id: u64) -> Option<Unread> {
-        let Flight { bytes, unread } = self.flights.remove(&id)?;
+        let ReadFlight { bytes, unread } = self.flights.remove(&id)?;
         self.bytes = self.bytes.saturating_sub(bytes);
         let unread = unread?;
         if let Some(count) = self.groups.get_mut(&unread.parent) {
@@ -144,7 +144,7 @@ impl Pace {
     /// An unread node was read.
     pub(crate) fn read(&mut self, depth: usize, size: usize, of_group: Option<&mut Sizes>) {
         if self.levels.len() <= depth {
-            self.levels.resize(depth + 1, Level::default());
+            self.levels.resize(depth + 1, PaceLevel::default());
         }
         let Some(level) = self.levels.get_mut(depth) else { return };
         level.sizes.add(size);

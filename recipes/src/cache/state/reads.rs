@@ -6,7 +6,9 @@ use std::ops::RangeBounds;
 
 use zk_curator::ErrorKind;
 
-use super::need::{AUDIT, Answer, Answered, Cause, Job, Need, Open, What};
+use super::need::{
+    AUDIT, AnsweredRead, CacheRead, CacheReadAnswer, Cause, Need, OpenReads, ReadKind,
+};
 use super::tree::{below, take_below};
 
 /// The transaction id if the server does not report one: newer than every other.
@@ -14,7 +16,7 @@ const UNKNOWN: i64 = i64::MAX;
 
 /// The reads of one path.
 #[derive(Debug, Default)]
-struct Work {
+struct ReadWork {
     data: Need,
     names: Need,
     /// `true` if the children may have changed without an event.
@@ -26,31 +28,31 @@ struct Work {
     deleted: Option<i64>,
 }
 
-impl Work {
-    const fn need(&mut self, what: What) -> &mut Need {
+impl ReadWork {
+    const fn need(&mut self, what: ReadKind) -> &mut Need {
         match what {
-            What::Data => &mut self.data,
-            What::Names => &mut self.names,
+            ReadKind::Data => &mut self.data,
+            ReadKind::Names => &mut self.names,
         }
     }
 }
 
 /// The reads of all paths.
 #[derive(Debug, Default)]
-pub(crate) struct Reads {
-    works: BTreeMap<Box<str>, Work>,
-    open: Open,
+pub(crate) struct ReadsInFlight {
+    works: BTreeMap<Box<str>, ReadWork>,
+    open: OpenReads,
     /// The requested reads, in their order. Some may no longer be needed.
-    wanted: VecDeque<(Box<str>, What)>,
+    wanted: VecDeque<(Box<str>, ReadKind)>,
     /// The reads that are under way.
-    sent: BTreeMap<u64, (Box<str>, What)>,
+    sent: BTreeMap<u64, (Box<str>, ReadKind)>,
     /// The reads that the server has refused, with the reasons. Some may no longer be needed.
-    refused: BTreeMap<(Box<str>, What), ErrorKind>,
+    refused: BTreeMap<(Box<str>, ReadKind), ErrorKind>,
     last_id: u64,
     checkpoints: u64,
 }
 
-impl Reads {
+impl ReadsInFlight {
     /// The cause of reads that are requested now.
     pub(crate) const fn news(&self) -> Cause {
         Cause { since: self.checkpoints, sweeps: false }
@@ -105,7 +107,7 @@ impl Reads {
         let is_new = work.data == Need::Idle;
         open.change(&mut work.data, |need| need.and(cause.since));
         if is_new {
-            self.wanted.push_back((path.into(), What::Data));
+            self.wanted.push_back((path.into(), ReadKind::Data));
         }
     }
 
@@ -121,10 +123,9 @@ impl Reads {
         let is_reading = |path: &str| {
             self.works.get(path).is_some_and(|work| matches!(work.data, Need::Reading { .. }))
         };
-        let data = self
-            .sent
-            .values()
-            .filter(|(path, what)| *what == What::Data && is_asked_for(path) && is_reading(path));
+        let data = self.sent.values().filter(|(path, what)| {
+            *what == ReadKind::Data && is_asked_for(path) && is_reading(path)
+        });
         let mut paths: Vec<_> = data.map(|(path, _)| path.clone()).collect();
         paths.sort_unstable();
         paths.dedup();
@@ -147,7 +148,7 @@ impl Reads {
         let is_new = work.names == Need::Idle;
         open.change(&mut work.names, |need| need.and(cause.since));
         if is_new {
-            self.wanted.push_back((path.into(), What::Names));
+            self.wanted.push_back((path.into(), ReadKind::Names));
         }
     }
 
@@ -185,7 +186,7 @@ impl Reads {
 
     /// Removes the next read from the queue. The caller [begins](Self::begin) it, or
     /// [puts it back](Self::put_back).
-    pub(crate) fn next_wanted(&mut self) -> Option<(Box<str>, What)> {
+    pub(crate) fn next_wanted(&mut self) -> Option<(Box<str>, ReadKind)> {
         loop {
             let (path, what) = self.wanted.pop_front()?;
             if self
@@ -198,14 +199,14 @@ impl Reads {
         }
     }
 
-    pub(crate) fn put_back(&mut self, skipped: Vec<(Box<str>, What)>) {
+    pub(crate) fn put_back(&mut self, skipped: Vec<(Box<str>, ReadKind)>) {
         for next in skipped.into_iter().rev() {
             self.wanted.push_front(next);
         }
     }
 
     /// Notes that the read is in flight.
-    pub(crate) fn begin(&mut self, path: Box<str>, what: What) -> Job {
+    pub(crate) fn begin(&mut self, path: Box<str>, what: ReadKind) -> CacheRead {
         self.last_id += 1;
         let id = self.last_id;
         if let Some(work) = self.works.get_mut(&path)
@@ -214,7 +215,7 @@ impl Reads {
             *work.need(what) = Need::Reading { id, since, again: None };
         }
         self.sent.insert(id, (path.clone(), what));
-        Job { id, path, what }
+        CacheRead { id, path, what }
     }
 
     /// Notes the transaction of a change during the read of the data.
@@ -241,8 +242,12 @@ impl Reads {
     }
 
     /// Processes the response to a read. Returns `None` if the response is no longer needed.
-    pub(crate) fn answered(&mut self, job: &Job, answer: &Answer) -> Option<Answered> {
-        let Job { id, path, what } = job;
+    pub(crate) fn answered(
+        &mut self,
+        job: &CacheRead,
+        answer: &CacheReadAnswer,
+    ) -> Option<AnsweredRead> {
+        let CacheRead { id, path, what } = job;
         self.sent.remove(id);
         let work = self.works.get_mut(path)?;
         let (since, mut again) = match *work.need(*what) {
@@ -256,14 +261,14 @@ impl Reads {
         let since = again.map_or(since, |again| again.min(since));
         let cause = Cause { since, sweeps: work.sweeps };
         let mut deleted = None;
-        if *what == What::Data {
+        if *what == ReadKind::Data {
             deleted = work.deleted.take();
             let changed = std::mem::take(&mut work.changed);
             again = match answer {
                 // It already shows the last change.
-                Answer::Data(node) if node.stat.mzxid >= changed => None,
+                CacheReadAnswer::Data(node) if node.stat.mzxid >= changed => None,
                 // It is not applied, so its data must be read again.
-                Answer::Missing => again.and(Some(since)),
+                CacheReadAnswer::Missing => again.and(Some(since)),
                 _ => again,
             };
             work.sweeps &= again.is_some();
@@ -272,18 +277,18 @@ impl Reads {
         if again.is_some() {
             self.wanted.push_back((path.clone(), *what));
         }
-        Some(Answered { cause, deleted, again: again.is_some() })
+        Some(AnsweredRead { cause, deleted, again: again.is_some() })
     }
 
     /// Processes reads without a response.
-    pub(crate) fn unanswered(&mut self, jobs: &[Job]) {
-        for Job { id, path, what } in jobs {
+    pub(crate) fn unanswered(&mut self, jobs: &[CacheRead]) {
+        for CacheRead { id, path, what } in jobs {
             self.sent.remove(id);
             let Some(work) = self.works.get_mut(path) else { continue };
             let need = work.need(*what);
             if matches!(need, Need::Reading { id: reading, .. } if reading == id) {
                 self.open.change(need, Need::unsent);
-                if *what == What::Data {
+                if *what == ReadKind::Data {
                     (work.changed, work.deleted) = (0, None);
                 }
                 self.wanted.push_back((path.clone(), *what));
@@ -292,9 +297,10 @@ impl Reads {
     }
 
     /// Processes reads that the server has refused, for a reason that does not concern the nodes.
-    pub(crate) fn refused(&mut self, jobs: &[Job], why: ErrorKind) {
+    pub(crate) fn refused(&mut self, jobs: &[CacheRead], why: ErrorKind) {
         self.unanswered(jobs);
-        self.refused.extend(jobs.iter().map(|Job { path, what, .. }| ((path.clone(), *what), why)));
+        self.refused
+            .extend(jobs.iter().map(|CacheRead { path, what, .. }| ((path.clone(), *what), why)));
     }
 
     /// Returns the reason why the server refuses reads that a checkpoint needs, if it does.
@@ -314,7 +320,7 @@ impl Reads {
         self.refused.clear();
         let sent: Vec<_> = std::mem::take(&mut self.sent).into_iter().collect();
         for (id, (path, what)) in sent {
-            self.unanswered(&[Job { id, path, what }]);
+            self.unanswered(&[CacheRead { id, path, what }]);
         }
     }
 
@@ -351,9 +357,9 @@ impl Reads {
         }
     }
 
-    fn work(&mut self, path: &str) -> (&mut Work, &mut Open) {
+    fn work(&mut self, path: &str) -> (&mut ReadWork, &mut OpenReads) {
         if !self.works.contains_key(path) {
-            self.works.insert(path.into(), Work::default());
+            self.works.insert(path.into(), ReadWork::default());
         }
         let work = self.works.get_mut(path).expect("invariant: inserted if it was missing");
         (work, &mut self.open)

@@ -4,7 +4,7 @@ use super::need::Cause;
 
 /// The reason why everything is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum RouteReason {
     /// Changes may have been missed. No checkpoint is reached before its end.
     Missed,
     /// An audit: the current state is not in doubt.
@@ -16,7 +16,7 @@ pub(crate) enum Why {
 /// The way through the tree.
 #[derive(Debug)]
 pub(crate) struct Tour {
-    pub(crate) why: Why,
+    pub(crate) why: RouteReason,
     pub(crate) cause: Cause,
     pub(crate) top: String,
     /// The last place that was visited. It may no longer exist.

@@ -1,8 +1,8 @@
 //! Reads of everything below a path. They are requested in portions, so that the lock that readers
 //! need is held only briefly.
 
-use super::reads::Reads;
-use super::route::{Tour, Why};
+use super::reads::ReadsInFlight;
+use super::route::{RouteReason, Tour};
 use super::tree_state::TreeState;
 
 impl TreeState {
@@ -13,9 +13,14 @@ impl TreeState {
         // This includes nodes that have been deleted, and may exist again.
         self.reads.want_sent_again(cause);
         let root = self.tree.root().to_owned();
-        self.tours.retain(|tour| tour.why != Why::Missed);
+        self.tours.retain(|tour| tour.why != RouteReason::Missed);
         // No other read is as urgent.
-        self.tours.push_front(Tour { why: Why::Missed, cause, top: root.clone(), last: None });
+        self.tours.push_front(Tour {
+            why: RouteReason::Missed,
+            cause,
+            top: root.clone(),
+            last: None,
+        });
         self.visit();
         if self.tree.node(&root).is_none() && self.lists(&root) {
             // It probably has children: they are listed in the same request as its data, so in one
@@ -27,9 +32,14 @@ impl TreeState {
     /// Requests a read of everything, without doubting the current state. Lists are read as well:
     /// the next reported change of a parent hides an earlier change by an unreadable child.
     pub(crate) fn audit(&mut self) {
-        if self.tours.iter().all(|tour| tour.why != Why::Audit) {
+        if self.tours.iter().all(|tour| tour.why != RouteReason::Audit) {
             let top = self.tree.root().to_owned();
-            self.tours.push_back(Tour { why: Why::Audit, cause: Reads::audit(), top, last: None });
+            self.tours.push_back(Tour {
+                why: RouteReason::Audit,
+                cause: ReadsInFlight::audit(),
+                top,
+                last: None,
+            });
             self.go_on();
         }
     }
@@ -48,18 +58,23 @@ impl TreeState {
             }
             return;
         }
-        self.tours.push_back(Tour { why: Why::Refresh, cause, top: path.to_owned(), last: None });
+        self.tours.push_back(Tour {
+            why: RouteReason::Refresh,
+            cause,
+            top: path.to_owned(),
+            last: None,
+        });
     }
 
     /// Returns `true` if a read that a caller has requested is not in flight yet.
     pub(crate) fn is_refreshing(&self) -> bool {
-        self.tours.iter().any(|tour| tour.why == Why::Refresh)
+        self.tours.iter().any(|tour| tour.why == RouteReason::Refresh)
     }
 
     /// Returns `true` if reads are needed because changes may have been missed, and are not
     /// requested yet.
     pub(crate) fn is_sweeping(&self) -> bool {
-        self.tours.iter().any(|tour| tour.why == Why::Missed)
+        self.tours.iter().any(|tour| tour.why == RouteReason::Missed)
     }
 
     /// Visits some more places, unless a read is already wanted.
@@ -73,7 +88,7 @@ impl TreeState {
         let Some(mut tour) = self.tours.pop_front() else { return };
         let places = self.tree.places_after(&tour.top, tour.last.as_deref(), self.at_a_time);
         for place in &places {
-            if tour.why != Why::Missed
+            if tour.why != RouteReason::Missed
                 && let Some(dir) = self.tree.entry_mut(place).and_then(|entry| entry.dir.as_mut())
             {
                 dir.listed = None;
@@ -81,7 +96,7 @@ impl TreeState {
             self.reads.want_data(place, tour.cause);
         }
         if places.len() < self.at_a_time {
-            self.has_missed &= tour.why != Why::Missed;
+            self.has_missed &= tour.why != RouteReason::Missed;
         } else {
             tour.last = places.into_iter().next_back();
             self.tours.push_front(tour);

@@ -11,7 +11,7 @@ use crate::path::child;
 
 /// A place in the tree. Only its name may be known, if the node was listed but not read yet.
 #[derive(Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct TreeEntry {
     pub(crate) node: Option<Arc<CachedNode>>,
     /// Boxed, because most nodes have no children.
     pub(crate) dir: Option<Box<Dir>>,
@@ -22,12 +22,12 @@ pub(crate) struct Entry {
 pub(crate) struct Dir {
     /// The `pzxid` of the server's node when it had exactly these children; `None` if unknown.
     pub(crate) listed: Option<i64>,
-    pub(crate) children: BTreeMap<Box<str>, Entry>,
+    pub(crate) children: BTreeMap<Box<str>, TreeEntry>,
     /// The sizes of the nodes that were read for the first time.
     pub(crate) sizes: Sizes,
 }
 
-impl Entry {
+impl TreeEntry {
     pub(crate) fn child_count(&self) -> usize {
         self.dir.as_ref().map_or(0, |dir| dir.children.len())
     }
@@ -48,15 +48,15 @@ impl Entry {
 
 /// The nodes at and below a root.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct CacheTree {
     root: String,
-    entry: Entry,
+    entry: TreeEntry,
     nodes: usize,
 }
 
-impl Tree {
+impl CacheTree {
     pub(crate) fn new(root: String) -> Self {
-        Self { root, entry: Entry::default(), nodes: 0 }
+        Self { root, entry: TreeEntry::default(), nodes: 0 }
     }
 
     pub(crate) fn root(&self) -> &str {
@@ -85,12 +85,12 @@ impl Tree {
         self.relative(path).map(|below| names(below).count())
     }
 
-    pub(crate) fn entry(&self, path: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, path: &str) -> Option<&TreeEntry> {
         names(self.relative(path)?)
             .try_fold(&self.entry, |entry, name| entry.dir.as_ref()?.children.get(name))
     }
 
-    pub(crate) fn entry_mut(&mut self, path: &str) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, path: &str) -> Option<&mut TreeEntry> {
         let below = self.relative(path)?;
         names(below)
             .try_fold(&mut self.entry, |entry, name| entry.dir.as_mut()?.children.get_mut(name))
@@ -101,12 +101,12 @@ impl Tree {
     }
 
     /// The place of a path, with its parents.
-    pub(crate) fn make(&mut self, path: &str) -> Option<&mut Entry> {
+    pub(crate) fn make(&mut self, path: &str) -> Option<&mut TreeEntry> {
         let below = self.relative(path)?;
         Some(names(below).fold(&mut self.entry, |entry, name| {
             let children = &mut entry.dir_mut().children;
             if !children.contains_key(name) {
-                children.insert(name.into(), Entry::default());
+                children.insert(name.into(), TreeEntry::default());
             }
             children.get_mut(name).expect("invariant: inserted if it was missing")
         }))
@@ -138,7 +138,7 @@ impl Tree {
                 let dir = self.entry_mut(parent).and_then(|entry| entry.dir.as_mut());
                 dir.and_then(|dir| dir.children.remove(name)).unwrap_or_default()
             }
-            None => Entry::default(),
+            None => TreeEntry::default(),
         };
         self.gather(removed)
     }
@@ -146,12 +146,12 @@ impl Tree {
     /// Removes everything below a node; returns the nodes that had been read.
     pub(crate) fn remove_below(&mut self, path: &str) -> Vec<Arc<CachedNode>> {
         let dir = self.entry_mut(path).and_then(|entry| entry.dir.take());
-        self.gather(Entry { node: None, dir })
+        self.gather(TreeEntry { node: None, dir })
     }
 
-    fn gather(&mut self, entry: Entry) -> Vec<Arc<CachedNode>> {
+    fn gather(&mut self, entry: TreeEntry) -> Vec<Arc<CachedNode>> {
         let (mut nodes, mut todo) = (Vec::new(), vec![entry]);
-        while let Some(Entry { node, dir }) = todo.pop() {
+        while let Some(TreeEntry { node, dir }) = todo.pop() {
             nodes.extend(node);
             todo.extend(dir.into_iter().flat_map(|dir| dir.children.into_values()));
         }
@@ -161,8 +161,8 @@ impl Tree {
 
     /// The nodes that have been read at and below a path: parents before their children, and these
     /// in the order of their names.
-    pub(crate) fn walk(&self, path: &str) -> Walk<'_> {
-        Walk { todo: self.entry(path).into_iter().collect() }
+    pub(crate) fn walk(&self, path: &str) -> TreeWalk<'_> {
+        TreeWalk { todo: self.entry(path).into_iter().collect() }
     }
 
     /// The paths of the places at and below a path, read or not, parents before their children, and
@@ -201,11 +201,11 @@ impl Tree {
     }
 }
 
-impl Drop for Tree {
+impl Drop for CacheTree {
     /// Level by level, because recursion over thousands of levels would overflow the stack.
     fn drop(&mut self) {
         let mut todo = vec![std::mem::take(&mut self.entry)];
-        while let Some(Entry { dir, .. }) = todo.pop() {
+        while let Some(TreeEntry { dir, .. }) = todo.pop() {
             todo.extend(dir.into_iter().flat_map(|dir| dir.children.into_values()));
         }
     }
@@ -234,11 +234,11 @@ pub(crate) fn take_below<V>(map: &mut BTreeMap<Box<str>, V>, path: &str) -> Vec<
 
 /// Nodes of a tree: parents before their children.
 #[derive(Debug)]
-pub(crate) struct Walk<'a> {
-    todo: Vec<&'a Entry>,
+pub(crate) struct TreeWalk<'a> {
+    todo: Vec<&'a TreeEntry>,
 }
 
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for TreeWalk<'a> {
     type Item = &'a Arc<CachedNode>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -24,12 +24,12 @@ use zk_curator::{ErrorKind, EventType, WatchedEvent};
 
 use super::need::Cause;
 use super::node::CachedNode;
-use super::pace::Pace;
-use super::reads::Reads;
+use super::pace::ReadPace;
+use super::reads::ReadsInFlight;
 use super::route::Tour;
-use super::scope::Scope;
-use super::tree::Tree;
-use super::unreadable::Unreadable;
+use super::scope::CacheScope;
+use super::tree::CacheTree;
+use super::unreadable::UnreadablePaths;
 
 /// The maximum number of places that are visited under one lock.
 const AT_A_TIME: usize = 1_000;
@@ -41,11 +41,11 @@ const LARGE_MEAN: usize = 1_024;
 
 /// A node whose state has changed, and its last state; `None` for a node that was absent, or
 /// unreadable.
-pub(crate) type Change = (Box<str>, Option<Arc<CachedNode>>);
+pub(crate) type TreeChange = (Box<str>, Option<Arc<CachedNode>>);
 
 /// The reads that are left.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
+pub(crate) struct ReadsLeft {
     /// The contents show everything that was reported before the checkpoints up to this number.
     pub(crate) reached: u64,
     /// `true` if every reported change has been read.
@@ -59,10 +59,10 @@ pub(crate) struct Progress {
 /// The state of a cache.
 #[derive(Debug)]
 pub(crate) struct TreeState {
-    pub(crate) tree: Tree,
-    pub(super) scope: Scope,
-    pub(crate) reads: Reads,
-    pub(super) pace: Pace,
+    pub(crate) tree: CacheTree,
+    pub(super) scope: CacheScope,
+    pub(crate) reads: ReadsInFlight,
+    pub(super) pace: ReadPace,
     /// Everything that must still be requested.
     pub(crate) tours: VecDeque<Tour>,
     /// The maximum number of places that are visited under one lock.
@@ -75,7 +75,7 @@ pub(crate) struct TreeState {
     /// first possible miss since everything was read, to the last one before the latest possible
     /// miss.
     pub(super) split: RangeInclusive<i64>,
-    pub(super) unreadable: Unreadable,
+    pub(super) unreadable: UnreadablePaths,
     /// `true` if every node has watches of its own, which the reads set.
     pub(super) watches_each: bool,
     /// The number and the size of the nodes that were read.
@@ -84,24 +84,24 @@ pub(crate) struct TreeState {
 
 impl TreeState {
     /// Returns the state before the load. It reads at most `most_bytes` bytes at a time.
-    pub(crate) fn new(root: String, scope: Scope, most_bytes: usize) -> Self {
+    pub(crate) fn new(root: String, scope: CacheScope, most_bytes: usize) -> Self {
         Self {
-            tree: Tree::new(root),
+            tree: CacheTree::new(root),
             scope,
-            reads: Reads::default(),
-            pace: Pace::new(most_bytes),
+            reads: ReadsInFlight::default(),
+            pace: ReadPace::new(most_bytes),
             tours: VecDeque::new(),
             at_a_time: AT_A_TIME,
             has_missed: false,
             last_event: 0,
             split: 0..=0,
-            unreadable: Unreadable::default(),
+            unreadable: UnreadablePaths::default(),
             watches_each: false,
             seen: (0, 0),
         }
     }
 
-    pub(crate) const fn tree(&self) -> &Tree {
+    pub(crate) const fn tree(&self) -> &CacheTree {
         &self.tree
     }
 
@@ -118,7 +118,7 @@ impl TreeState {
     /// Requests reads of these.
     pub(crate) fn retry_passing(&mut self) {
         for path in self.unreadable.passing() {
-            self.reads.want_data(&path, Reads::audit());
+            self.reads.want_data(&path, ReadsInFlight::audit());
         }
     }
 
@@ -137,15 +137,15 @@ impl TreeState {
         self.reads.are_done() && !self.is_sweeping()
     }
 
-    /// Begins a checkpoint. The contents [reach](Progress::reached) it when all reads that are
+    /// Begins a checkpoint. The contents [reach](ReadsLeft::reached) it when all reads that are
     /// needed now are done.
     pub(crate) const fn checkpoint(&mut self) -> u64 {
         self.reads.checkpoint()
     }
 
     /// Returns the progress of the pending reads, for the checkpoints.
-    pub(crate) fn progress(&mut self) -> Progress {
-        Progress {
+    pub(crate) fn progress(&mut self) -> ReadsLeft {
+        ReadsLeft {
             reached: if self.is_sweeping() { 0 } else { self.reads.reached() },
             is_settled: self.is_settled(),
             is_refreshing: self.is_refreshing(),
@@ -208,7 +208,12 @@ impl TreeState {
     }
 
     /// Processes a fired watch. It has not fired before this cause.
-    pub(crate) fn event(&mut self, event: &WatchedEvent, cause: Cause, changes: &mut Vec<Change>) {
+    pub(crate) fn event(
+        &mut self,
+        event: &WatchedEvent,
+        cause: Cause,
+        changes: &mut Vec<TreeChange>,
+    ) {
         let (path, zxid) = (event.path.as_str(), event.zxid());
         // A lagging server reports some of them again.
         self.last_event = self.last_event.max(zxid.unwrap_or(0));

@@ -8,7 +8,7 @@ use super::tree::take_below;
 
 /// The paths that could not be read, with the reasons.
 #[derive(Debug, Default)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadablePaths {
     kinds: BTreeMap<Box<str>, ErrorKind>,
     /// The number of paths that are read again.
     passing: usize,
@@ -30,7 +30,7 @@ const fn lasts(kind: ErrorKind) -> bool {
     )
 }
 
-impl Unreadable {
+impl UnreadablePaths {
     pub(crate) const fn kinds(&self) -> &BTreeMap<Box<str>, ErrorKind> {
         &self.kinds
     }

@@ -8,28 +8,32 @@ use tracing::{debug, warn};
 use zk_curator::internal::sleep;
 use zk_curator::{ConnectionStatus, CuratorFramework, Error, ErrorKind};
 
-use super::options::Options;
-use super::session::{Session, Task};
-use super::shared::Shared;
-use super::source::{SingleWatches, Source, is_unsupported};
+use super::options::CacheOptions;
+use super::session::{CacheSession, CacheTaskState};
+use super::shared::CacheShared;
+use super::source::{CacheEventSource, SingleWatches, is_unsupported};
 use super::wants::answer;
 use crate::cache::state::StaleCause;
-use crate::cache::told::{Checkpoints, Effect, Input};
+use crate::cache::told::{CheckpointEffect, CheckpointInput, Checkpoints};
 use crate::health::{Health, HealthReporter};
 
 /// The pauses before the watch is added again after a permanent error.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-pub(crate) struct Driver {
-    task: Task,
+pub(crate) struct CacheDriver {
+    task: CacheTaskState,
     /// `true` if persistent watches are not available.
     watches_each: bool,
 }
 
-impl Driver {
-    pub(crate) const fn new(shared: Arc<Shared>, options: Options, health: HealthReporter) -> Self {
-        let task = Task { shared, options, health, checkpoints: Checkpoints::new() };
+impl CacheDriver {
+    pub(crate) const fn new(
+        shared: Arc<CacheShared>,
+        options: CacheOptions,
+        health: HealthReporter,
+    ) -> Self {
+        let task = CacheTaskState { shared, options, health, checkpoints: Checkpoints::new() };
         Self { task, watches_each: false }
     }
 
@@ -86,9 +90,9 @@ impl Driver {
     /// Fails all pending callers with an error.
     fn refuse(&mut self, error: &Error) {
         let questions = self.task.shared.wants.take();
-        for input in [Input::Asked(questions), Input::Failed(error.clone())] {
+        for input in [CheckpointInput::Asked(questions), CheckpointInput::Failed(error.clone())] {
             for effect in self.task.checkpoints.step(input) {
-                if let Effect::Answer { callers, answer: result } = effect {
+                if let CheckpointEffect::Answer { callers, answer: result } = effect {
                     answer(callers, &result);
                 }
             }
@@ -112,14 +116,14 @@ impl Driver {
         let status = self.task.shared.zk.status();
         let zk = self.task.shared.zk.bound_to_session()?;
         let watch = self.watch(&zk, status).await?;
-        Session::new(&mut self.task, zk, watch).follow().await
+        CacheSession::new(&mut self.task, zk, watch).follow().await
     }
 
     async fn watch(
         &mut self,
         zk: &CuratorFramework,
         status: ConnectionStatus,
-    ) -> Result<Source, Error> {
+    ) -> Result<CacheEventSource, Error> {
         let root = self.task.shared.root.clone();
         if !self.watches_each {
             let watch = if self.task.shared.look(|contents| contents.state.is_of_one_node()) {
@@ -133,9 +137,9 @@ impl Driver {
                     self.watches_each = true;
                     self.task.shared.arrange(|contents| contents.state.watch_each());
                 }
-                watch => return Ok(Source::Persistent(Box::new(watch?))),
+                watch => return Ok(CacheEventSource::Persistent(Box::new(watch?))),
             }
         }
-        Ok(Source::Single(Box::new(SingleWatches::new(zk.clone(), root, status))))
+        Ok(CacheEventSource::Single(Box::new(SingleWatches::new(zk.clone(), root, status))))
     }
 }

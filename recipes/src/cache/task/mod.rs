@@ -9,10 +9,10 @@ mod shared;
 mod source;
 mod wants;
 
-pub use options::ServerDiff;
+pub use options::ServerDiffMode;
 
-pub(crate) use driver::Driver;
-pub(crate) use options::{MOST_BYTES, Options};
-pub(crate) use shared::{Alive, Prover, Shared};
+pub(crate) use driver::CacheDriver;
+pub(crate) use options::{CacheOptions, MOST_BYTES};
+pub(crate) use shared::{Alive, CacheShared, Prover};
 #[cfg(test)]
 pub(crate) use wants::Wants;

@@ -9,8 +9,8 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
 use super::source::read_watched;
-use crate::cache::state::{Answer, CachedNode, Cause, Job, What};
-use crate::cache::told::{Outcome, Request};
+use crate::cache::state::{CacheRead, CacheReadAnswer, CachedNode, Cause, ReadKind};
+use crate::cache::told::{CheckpointOutcome, CheckpointRequest};
 
 /// The settings that the requests of one session share.
 pub(crate) struct Requests {
@@ -24,11 +24,11 @@ pub(crate) struct Requests {
 }
 
 /// The reads of one request, and their responses.
-pub(crate) struct Batch {
-    pub(crate) jobs: Vec<Job>,
+pub(crate) struct ReadBatch {
+    pub(crate) jobs: Vec<CacheRead>,
     pub(crate) answers: Result<Vec<Result<ReadResult, Error>>, Error>,
     /// The watches that the reads have set.
-    pub(crate) watches: Vec<((Box<str>, What), Watch)>,
+    pub(crate) watches: Vec<((Box<str>, ReadKind), Watch)>,
     /// The cause of reads at the time of the request.
     pub(crate) sent: Cause,
     /// The number of events before it was sent.
@@ -36,9 +36,9 @@ pub(crate) struct Batch {
 }
 
 /// The response to a request that reads nothing.
-pub(crate) struct Answered {
-    pub(crate) request: Request,
-    pub(crate) outcome: Outcome,
+pub(crate) struct CheckpointAnswer {
+    pub(crate) request: CheckpointRequest,
+    pub(crate) outcome: CheckpointOutcome,
     /// The number of events before it was sent.
     pub(crate) heard: u64,
 }
@@ -47,16 +47,16 @@ impl Requests {
     /// Reads nodes, after `heard` events.
     pub(crate) fn read(
         &self,
-        jobs: Vec<Job>,
+        jobs: Vec<CacheRead>,
         sent: Cause,
         heard: u64,
-    ) -> BoxFuture<'static, Batch> {
+    ) -> BoxFuture<'static, ReadBatch> {
         if self.are_watched {
             let (zk, root) = (self.zk.clone(), self.root.clone());
             let decompressed = self.decompressed;
             return Box::pin(async move {
                 let (answers, watches) = read_watched(zk, &root, &jobs, decompressed).await;
-                Batch { jobs, answers: Ok(answers), watches, sent, heard }
+                ReadBatch { jobs, answers: Ok(answers), watches, sent, heard }
             });
         }
         let mut read = self.zk.multi_read().per_request(jobs.len());
@@ -67,34 +67,40 @@ impl Requests {
         }
         for job in &jobs {
             read = match job.what {
-                What::Data => read.get_data(&*job.path),
-                What::Names => read.children(&*job.path),
+                ReadKind::Data => read.get_data(&*job.path),
+                ReadKind::Names => read.children(&*job.path),
             };
         }
         let read = read.into_future();
-        Box::pin(
-            async move { Batch { jobs, answers: read.await, watches: Vec::new(), sent, heard } },
-        )
+        Box::pin(async move {
+            ReadBatch { jobs, answers: read.await, watches: Vec::new(), sent, heard }
+        })
     }
 
     /// Sends a request that reads nothing, after `heard` events.
-    pub(crate) fn ask(&self, request: Request, heard: u64) -> BoxFuture<'static, Answered> {
+    pub(crate) fn ask(
+        &self,
+        request: CheckpointRequest,
+        heard: u64,
+    ) -> BoxFuture<'static, CheckpointAnswer> {
         let asked = match request {
-            Request::Gate | Request::Barrier => self.quorum(),
-            Request::Proof | Request::Reads => self.look(),
+            CheckpointRequest::Gate | CheckpointRequest::Barrier => self.quorum(),
+            CheckpointRequest::Proof | CheckpointRequest::Reads => self.look(),
         };
         Box::pin(async move {
             let outcome = match asked.await {
-                Ok(_) => Outcome::Answered,
+                Ok(_) => CheckpointOutcome::Answered,
                 // A quorum has also answered if the root must not be read. A read-only server
                 // confirms nothing.
-                Err(error) if request == Request::Gate && error.kind() == ErrorKind::NoAuth => {
-                    Outcome::Answered
+                Err(error)
+                    if request == CheckpointRequest::Gate && error.kind() == ErrorKind::NoAuth =>
+                {
+                    CheckpointOutcome::Answered
                 }
-                Err(error) if error.is_transient() => Outcome::Passing,
-                Err(error) => Outcome::Failed(error),
+                Err(error) if error.is_transient() => CheckpointOutcome::Passing,
+                Err(error) => CheckpointOutcome::Failed(error),
             };
-            Answered { request, outcome, heard }
+            CheckpointAnswer { request, outcome, heard }
         })
     }
 
@@ -111,21 +117,21 @@ impl Requests {
     /// Returns the response to a read, unless it is a temporary error.
     pub(crate) fn answer(
         &self,
-        job: &Job,
+        job: &CacheRead,
         answer: Result<ReadResult, Error>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<CacheReadAnswer, Error> {
         Ok(match answer {
             Ok(ReadResult::Data { data, stat, .. }) => {
                 // A small value must not keep the whole response in memory.
                 let data =
                     if self.keeps_data { Bytes::copy_from_slice(&data) } else { Bytes::new() };
-                Answer::Data(CachedNode::new(&job.path, data, stat))
+                CacheReadAnswer::Data(CachedNode::new(&job.path, data, stat))
             }
-            Ok(ReadResult::Children { names }) => Answer::Names(names),
-            Ok(_) => Answer::Failed(ErrorKind::Malformed),
-            Err(error) if error.kind() == ErrorKind::NoNode => Answer::Missing,
+            Ok(ReadResult::Children { names }) => CacheReadAnswer::Names(names),
+            Ok(_) => CacheReadAnswer::Failed(ErrorKind::Malformed),
+            Err(error) if error.kind() == ErrorKind::NoNode => CacheReadAnswer::Missing,
             Err(error) if error.is_transient() => return Err(error),
-            Err(error) => Answer::Failed(error.kind()),
+            Err(error) => CacheReadAnswer::Failed(error.kind()),
         })
     }
 }

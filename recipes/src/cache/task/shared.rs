@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use zk_curator::internal::Signal;
 use zk_curator::{CuratorFramework, Error};
 
-use super::options::Options;
+use super::options::CacheOptions;
 use super::wants::Wants;
 use crate::cache::state::{StaleCause, TreeState};
 use crate::cache::told::Contents;
@@ -27,7 +27,7 @@ impl Alive {
     }
 }
 
-pub(crate) struct Shared {
+pub(crate) struct CacheShared {
     pub(crate) zk: CuratorFramework,
     pub(crate) root: String,
     pub(crate) stop: CancellationToken,
@@ -36,23 +36,23 @@ pub(crate) struct Shared {
     pub(crate) keeps_data: bool,
     pub(crate) decompressed: Option<bool>,
     pub(crate) health: HealthWatch,
-    inner: RwLock<Inner>,
+    inner: RwLock<CacheInner>,
     /// The number of changes of `inner`.
     changes: Signal<u64>,
 }
 
 /// The contents behind the lock, and their figures.
 #[derive(Debug)]
-struct Inner {
+struct CacheInner {
     contents: Contents,
     caching: Caching,
 }
 
-impl Shared {
+impl CacheShared {
     pub(crate) fn new(
         zk: CuratorFramework,
         state: TreeState,
-        options: &Options,
+        options: &CacheOptions,
         stop: CancellationToken,
         health: HealthWatch,
     ) -> Self {
@@ -66,7 +66,7 @@ impl Shared {
             keeps_data: options.keeps_data,
             decompressed: options.decompressed,
             health,
-            inner: RwLock::new(Inner { contents: Contents::new(state), caching }),
+            inner: RwLock::new(CacheInner { contents: Contents::new(state), caching }),
             changes: Signal::new(0),
         }
     }
@@ -91,7 +91,7 @@ impl Shared {
     /// Marks the end of the task, and the reason for an end that is not its own.
     pub(crate) fn end(&self, why: Option<Error>) {
         {
-            let Inner { contents, caching } = &mut *self.write();
+            let CacheInner { contents, caching } = &mut *self.write();
             contents.failed = contents.failed.take().or(why);
             contents.becomes_stale(StaleCause::Closed, Instant::now());
             contents.ended = true;
@@ -128,22 +128,22 @@ impl Shared {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+    fn read(&self) -> RwLockReadGuard<'_, CacheInner> {
         // A panic under the lock comes from a closure of the user: a closure that only reads, or a
         // filter, whose panic ends the cache.
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+    fn write(&self) -> RwLockWriteGuard<'_, CacheInner> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A caller that waits for an exact state.
-pub(crate) struct Prover(Arc<Shared>);
+pub(crate) struct Prover(Arc<CacheShared>);
 
 impl Prover {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<CacheShared>) -> Self {
         shared.wants.add_prover();
         Self(shared)
     }
@@ -155,7 +155,7 @@ impl Drop for Prover {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for CacheShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.read();
         f.debug_struct("CuratorCache")

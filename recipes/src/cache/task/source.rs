@@ -14,17 +14,17 @@ use zk_curator::{
     WatchEnded, WatchedEvent,
 };
 
-use crate::cache::state::{Job, What};
+use crate::cache::state::{CacheRead, ReadKind};
 
 /// The source of the events of one session.
-pub(crate) enum Source {
+pub(crate) enum CacheEventSource {
     /// A persistent watch on the root (ZooKeeper 3.6).
     Persistent(Box<PersistentWatch>),
     /// A one-shot watch for the data and one for the children of every node.
     Single(Box<SingleWatches>),
 }
 
-impl Source {
+impl CacheEventSource {
     pub(crate) async fn next(&mut self) -> Option<PersistentEvent> {
         match self {
             Self::Persistent(watch) => watch.next().await,
@@ -39,18 +39,18 @@ pub(crate) fn is_unsupported(error: &Error) -> bool {
 }
 
 /// The purpose of a watch.
-type Place = (Box<str>, What);
+type WatchPurpose = (Box<str>, ReadKind);
 
-type Fired = (Place, Result<WatchedEvent, WatchEnded>);
+type FiredPath = (WatchPurpose, Result<WatchedEvent, WatchEnded>);
 
 /// One-shot watches. After a reconnect the client sets them again, and the server reports missed
 /// changes.
 pub(crate) struct SingleWatches {
     zk: CuratorFramework,
     root: String,
-    watches: FuturesUnordered<BoxFuture<'static, Fired>>,
+    watches: FuturesUnordered<BoxFuture<'static, FiredPath>>,
     /// The purpose of each.
-    places: BTreeSet<Place>,
+    places: BTreeSet<WatchPurpose>,
     states: Pin<Box<dyn Stream<Item = ConnectionStatus> + Send>>,
     /// The connection to which the events belong.
     status: ConnectionStatus,
@@ -69,7 +69,7 @@ impl SingleWatches {
     }
 
     /// Adds missing watches. A fired watch that was not processed leads to another read.
-    pub(crate) fn add(&mut self, watches: Vec<(Place, Watch)>) {
+    pub(crate) fn add(&mut self, watches: Vec<(WatchPurpose, Watch)>) {
         for (place, watch) in watches {
             if self.places.insert(place.clone()) {
                 self.watches.push(Box::pin(async move { (place, watch.await) }));
@@ -153,13 +153,13 @@ fn to_read(event: WatchedEvent) -> WatchedEvent {
 pub(crate) async fn read_watched(
     zk: CuratorFramework,
     root: &str,
-    jobs: &[Job],
+    jobs: &[CacheRead],
     decompressed: Option<bool>,
-) -> (Vec<Result<ReadResult, Error>>, Vec<(Place, Watch)>) {
+) -> (Vec<Result<ReadResult, Error>>, Vec<(WatchPurpose, Watch)>) {
     let reads = jobs.iter().map(|job| async {
         match job.what {
-            What::Data => data(&zk, root, &job.path, decompressed).await,
-            What::Names => names(&zk, &job.path).await,
+            ReadKind::Data => data(&zk, root, &job.path, decompressed).await,
+            ReadKind::Names => names(&zk, &job.path).await,
         }
     });
     let (mut results, mut watches) =
@@ -171,9 +171,14 @@ pub(crate) async fn read_watched(
     (results, watches)
 }
 
-type Read = (Result<ReadResult, Error>, Option<Watch>);
+type SourceRead = (Result<ReadResult, Error>, Option<Watch>);
 
-async fn data(zk: &CuratorFramework, root: &str, path: &str, decompressed: Option<bool>) -> Read {
+async fn data(
+    zk: &CuratorFramework,
+    root: &str,
+    path: &str,
+    decompressed: Option<bool>,
+) -> SourceRead {
     loop {
         let mut read = zk.get_data(path);
         match decompressed {
@@ -202,7 +207,7 @@ async fn data(zk: &CuratorFramework, root: &str, path: &str, decompressed: Optio
     }
 }
 
-async fn names(zk: &CuratorFramework, path: &str) -> Read {
+async fn names(zk: &CuratorFramework, path: &str) -> SourceRead {
     match zk.children(path).watched().await {
         Ok(Watched { value: (names, _), watch, .. }) => {
             (Ok(ReadResult::Children { names }), Some(watch))

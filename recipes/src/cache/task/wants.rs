@@ -6,7 +6,7 @@ use tokio::sync::{Notify, oneshot};
 use zk_curator::Error;
 use zk_curator::internal::Locked;
 
-use crate::cache::told::{Caller, Questions, Refresh, push};
+use crate::cache::told::{Caller, Questions, WaitingRefresh, push};
 
 /// A caller that waits for a transaction.
 pub(crate) type Waiter = oneshot::Sender<Result<i64, Error>>;
@@ -19,12 +19,12 @@ impl Caller for Waiter {
 
 #[derive(Debug, Default)]
 pub(crate) struct Wants {
-    asked: Locked<Asked>,
+    asked: Locked<AskedReads>,
     news: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Asked {
+struct AskedReads {
     questions: Questions<Waiter>,
     /// The number of callers that wait for an exact state.
     provers: usize,
@@ -53,7 +53,7 @@ impl Wants {
     pub(crate) fn refresh(&self, path: String, waiter: Waiter) {
         let mut asked = self.lock();
         if !asked.has_ended {
-            push(&mut asked.questions.refreshes, Refresh { path, caller: waiter });
+            push(&mut asked.questions.refreshes, WaitingRefresh { path, caller: waiter });
             self.news.notify_one();
         }
     }
@@ -92,7 +92,7 @@ impl Wants {
         drop(questions);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Asked> {
+    fn lock(&self) -> MutexGuard<'_, AskedReads> {
         self.asked.lock()
     }
 }

@@ -10,7 +10,8 @@ use zk_curator::Error;
 use super::model::{Checked, Model, Sent};
 use super::setup::{Fault, Flaw};
 use crate::cache::told::{
-    Caller, Effect, Facts, Input, Outcome, Questions, Refresh, Request, Standing,
+    Caller, CheckpointEffect, CheckpointFacts, CheckpointInput, CheckpointOutcome,
+    CheckpointRequest, CheckpointStanding, Questions, WaitingRefresh,
 };
 
 /// A caller with this number.
@@ -43,9 +44,9 @@ struct Question {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) number: u64,
-    pub(super) request: Request,
+    pub(super) request: CheckpointRequest,
     heard: u64,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<CheckpointOutcome>,
 }
 
 #[derive(Debug, Default)]
@@ -67,18 +68,18 @@ impl Model {
             Asker { number: self.callers.questions.len(), has_given_up: Rc::clone(&has_given_up) };
         let mut questions = Questions::default();
         match &path {
-            Some(path) => questions.refreshes.push(Refresh { path: path.clone(), caller }),
+            Some(path) => questions.refreshes.push(WaitingRefresh { path: path.clone(), caller }),
             None => questions.syncs.push(caller),
         }
         let (zxid, served) = (self.server.zxid, self.served);
         let question = Question { path, zxid, served, is_answered: false, has_given_up };
         self.callers.questions.push(question);
-        self.report(Input::Asked(questions))
+        self.report(CheckpointInput::Asked(questions))
     }
 
     /// A caller of `reflects` that waits for the last transaction that was seen.
     pub(super) fn check_last(&mut self) -> Checked {
-        self.report(Input::Asked(Questions { check: true, ..Questions::default() }))
+        self.report(CheckpointInput::Asked(Questions { check: true, ..Questions::default() }))
     }
 
     pub(super) fn give_up(&self, number: usize) {
@@ -87,16 +88,16 @@ impl Model {
         }
     }
 
-    pub(super) const fn standing(&self) -> Standing {
+    pub(super) const fn standing(&self) -> CheckpointStanding {
         match (self.is_armed, self.is_ahead, self.needs_sweep) {
-            (false, ..) => Standing::Disarmed,
-            (true, true, _) => Standing::Ahead,
-            (true, false, true) => Standing::Behind,
-            (true, false, false) => Standing::Current,
+            (false, ..) => CheckpointStanding::Disarmed,
+            (true, true, _) => CheckpointStanding::Ahead,
+            (true, false, true) => CheckpointStanding::Behind,
+            (true, false, false) => CheckpointStanding::Current,
         }
     }
 
-    fn facts(&mut self) -> Facts {
+    fn facts(&mut self) -> CheckpointFacts {
         let mut progress = self.state.progress();
         match self.setup.flaw {
             Flaw::EarlyCheckpoint => progress.reached = u64::MAX,
@@ -104,52 +105,54 @@ impl Model {
             Flaw::RefusedIsRead => progress.is_refused = false,
             _ => {}
         }
-        Facts { standing: self.standing(), seen: Some(self.seen), progress }
+        CheckpointFacts { standing: self.standing(), seen: Some(self.seen), progress }
     }
 
     /// Begins checkpoints, and publishes the reached ones.
     pub(super) fn turn(&mut self) -> Checked {
         let facts = self.facts();
-        self.report(Input::Turn(facts))
+        self.report(CheckpointInput::Turn(facts))
     }
 
     /// Passes a report to the checkpoints, and performs their effects.
-    pub(super) fn report(&mut self, input: Input<Asker>) -> Checked {
+    pub(super) fn report(&mut self, input: CheckpointInput<Asker>) -> Checked {
         for effect in self.checkpoints.step(input) {
             self.perform(effect)?;
         }
         Ok(())
     }
 
-    fn perform(&mut self, effect: Effect<Asker>) -> Checked {
+    fn perform(&mut self, effect: CheckpointEffect<Asker>) -> Checked {
         match effect {
-            Effect::Send(request) => self.ask(request),
-            Effect::Refresh(paths) => paths.iter().for_each(|path| self.state.refresh(path)),
-            Effect::Begin { zxid } => {
+            CheckpointEffect::Send(request) => self.ask(request),
+            CheckpointEffect::Refresh(paths) => {
+                paths.iter().for_each(|path| self.state.refresh(path));
+            }
+            CheckpointEffect::Begin { zxid } => {
                 if self.setup.flaw != Flaw::LateEvents {
                     self.hear(usize::MAX)?;
                 }
-                if self.standing() != Standing::Current {
+                if self.standing() != CheckpointStanding::Current {
                     return self.turn();
                 }
                 let mark = self.state.checkpoint();
                 let facts = self.facts();
-                return self.report(Input::Begun { zxid, mark, facts });
+                return self.report(CheckpointInput::Begun { zxid, mark, facts });
             }
-            Effect::Publish { zxid, is_exact } => return self.published(zxid, is_exact),
-            Effect::Answer { callers, answer } => {
+            CheckpointEffect::Publish { zxid, is_exact } => return self.published(zxid, is_exact),
+            CheckpointEffect::Answer { callers, answer } => {
                 for Asker { number, .. } in callers {
                     self.answered(number, answer.as_ref().ok().copied())?;
                 }
             }
-            Effect::OpenGate => self.is_ahead = false,
-            Effect::Rest => {}
+            CheckpointEffect::OpenGate => self.is_ahead = false,
+            CheckpointEffect::Rest => {}
         }
         Ok(())
     }
 
     fn published(&mut self, zxid: i64, is_exact: bool) -> Checked {
-        prop_assert_eq!(self.standing(), Standing::Current);
+        prop_assert_eq!(self.standing(), CheckpointStanding::Current);
         prop_assert_eq!(self.state.refusal(), None);
         prop_assert!(zxid >= self.callers.published.0, "back to {zxid}");
         self.callers.published = (zxid, is_exact);
@@ -177,11 +180,11 @@ impl Model {
         Ok(())
     }
 
-    fn ask(&mut self, request: Request) {
+    fn ask(&mut self, request: CheckpointRequest) {
         let number = self.next_number();
         let mut asked = Asked { number, request, heard: self.checkpoints.heard(), outcome: None };
-        if self.setup.flaw == Flaw::EarlyBarrier && request == Request::Barrier {
-            asked.outcome = Some(Outcome::Answered);
+        if self.setup.flaw == Flaw::EarlyBarrier && request == CheckpointRequest::Barrier {
+            asked.outcome = Some(CheckpointOutcome::Answered);
         }
         self.callers.asked.push(asked);
         self.submit(number);
@@ -193,15 +196,19 @@ impl Model {
             return;
         };
         let outcome = match fault {
-            None => Outcome::Answered,
-            Some(Fault::NoAuth) if asked.request == Request::Gate => Outcome::Answered,
-            Some(Fault::Lost | Fault::Refused) => Outcome::Passing,
-            Some(Fault::NoAuth | Fault::Broken) => Outcome::Failed(Error::closed("cache", "/r")),
+            None => CheckpointOutcome::Answered,
+            Some(Fault::NoAuth) if asked.request == CheckpointRequest::Gate => {
+                CheckpointOutcome::Answered
+            }
+            Some(Fault::Lost | Fault::Refused) => CheckpointOutcome::Passing,
+            Some(Fault::NoAuth | Fault::Broken) => {
+                CheckpointOutcome::Failed(Error::closed("cache", "/r"))
+            }
         };
         self.wire.push_back(Sent::Outcome(number, outcome, self.server.zxid));
     }
 
-    pub(super) fn receive_outcome(&mut self, number: u64, outcome: Outcome) {
+    pub(super) fn receive_outcome(&mut self, number: u64, outcome: CheckpointOutcome) {
         let asked = self.callers.asked.iter_mut().find(|asked| asked.number == number);
         if let Some(asked) = asked {
             asked.outcome = Some(outcome);
@@ -213,8 +220,8 @@ impl Model {
         let is_answered = |asked: &Asked| asked.outcome.is_some();
         let Some(at) = self.callers.asked.iter().position(is_answered) else { return Ok(()) };
         let Asked { request, heard, outcome, .. } = self.callers.asked.remove(at);
-        let outcome = outcome.unwrap_or(Outcome::Passing);
-        self.report(Input::Answered { request, heard, outcome })
+        let outcome = outcome.unwrap_or(CheckpointOutcome::Passing);
+        self.report(CheckpointInput::Answered { request, heard, outcome })
     }
 
     /// Returns `true` if no caller waits.

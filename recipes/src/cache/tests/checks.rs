@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::model::{Checked, Model};
 use super::server::BELOW;
-use crate::cache::state::{Change, Lookup, TreeState};
-use crate::cache::told::Standing;
+use crate::cache::state::{Lookup, TreeChange, TreeState};
+use crate::cache::told::CheckpointStanding;
 
 impl Model {
     pub(super) fn tree(&self) -> BTreeMap<String, (i64, i64)> {
@@ -20,7 +20,7 @@ impl Model {
     /// path goes back in time.
     pub(super) fn change(
         &mut self,
-        change: impl FnOnce(&mut TreeState, &mut Vec<Change>),
+        change: impl FnOnce(&mut TreeState, &mut Vec<TreeChange>),
     ) -> Checked {
         let before = self.tree();
         let mut changes = Vec::new();
@@ -63,7 +63,7 @@ impl Model {
                 "{path} is invented"
             );
         }
-        let is_current = self.standing() == Standing::Current && !self.is_partial;
+        let is_current = self.standing() == CheckpointStanding::Current && !self.is_partial;
         if !is_current || !self.state.is_settled() {
             return Ok(());
         }

@@ -3,23 +3,21 @@
 use bytes::Bytes;
 use zk_curator::{ErrorKind, EventType, Stat, WatchedEvent};
 
-use super::orders::{C, ROOT, in_this_order, write};
-use super::server::Write;
-use super::setup::Step;
-use crate::cache::state::{Answer, CachedNode, Lookup, Scope, TreeState, What};
+use super::orders::in_this_order;
+use crate::cache::state::{CacheReadAnswer, CacheScope, CachedNode, Lookup, ReadKind, TreeState};
 
 /// Returns a node whose children last changed `num_children` transactions after its creation.
-pub(super) fn node(path: &str, czxid: i64, num_children: i32) -> Answer {
+pub(super) fn node(path: &str, czxid: i64, num_children: i32) -> CacheReadAnswer {
     node_at(path, czxid, num_children, czxid + i64::from(num_children))
 }
 
-pub(super) fn node_at(path: &str, czxid: i64, num_children: i32, pzxid: i64) -> Answer {
+pub(super) fn node_at(path: &str, czxid: i64, num_children: i32, pzxid: i64) -> CacheReadAnswer {
     let stat = Stat { czxid, mzxid: czxid, pzxid, num_children, ..Stat::default() };
-    Answer::Data(CachedNode::new(path, Bytes::new(), stat))
+    CacheReadAnswer::Data(CachedNode::new(path, Bytes::new(), stat))
 }
 
 /// Answers every requested read, until there is none.
-pub(super) fn serve(state: &mut TreeState, answer: impl Fn(&str, What) -> Answer) {
+pub(super) fn serve(state: &mut TreeState, answer: impl Fn(&str, ReadKind) -> CacheReadAnswer) {
     loop {
         let jobs = state.next_batch();
         if jobs.is_empty() {
@@ -34,19 +32,21 @@ pub(super) fn serve(state: &mut TreeState, answer: impl Fn(&str, What) -> Answer
 /// An unreadable child is created, which is not reported, and then another one.
 #[test]
 fn an_audit_finds_what_the_parent_has_hidden() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match what {
-        What::Data if path == "/r" => node_at("/r", 1, 1, 2),
-        What::Data => node(path, 2, 0),
-        What::Names => Answer::Names(vec!["a".to_owned()]),
+        ReadKind::Data if path == "/r" => node_at("/r", 1, 1, 2),
+        ReadKind::Data => node(path, 2, 0),
+        ReadKind::Names => CacheReadAnswer::Names(vec!["a".to_owned()]),
     });
     let created = WatchedEvent::new(EventType::NodeCreated, "/r/b".to_owned()).with_zxid(Some(4));
     state.event(&created, state.news(), &mut Vec::new());
     let server = |path: &str, what| match (what, path) {
-        (What::Data, "/r") => node_at("/r", 1, 3, 4),
-        (What::Data, _) => node(path, if path == "/r/a" { 2 } else { 4 }, 0),
-        (What::Names, _) => Answer::Names(["a", "b", "hidden"].map(str::to_owned).to_vec()),
+        (ReadKind::Data, "/r") => node_at("/r", 1, 3, 4),
+        (ReadKind::Data, _) => node(path, if path == "/r/a" { 2 } else { 4 }, 0),
+        (ReadKind::Names, _) => {
+            CacheReadAnswer::Names(["a", "b", "hidden"].map(str::to_owned).to_vec())
+        }
     };
     serve(&mut state, server);
     assert!(state.tree().node("/r/b").is_some() && state.tree().node("/r/hidden").is_none());
@@ -60,12 +60,12 @@ fn an_audit_finds_what_the_parent_has_hidden() {
 #[test]
 fn an_audit_guesses_nothing_about_the_children_of_a_new_node() {
     for is_deletion_told in [true, false] {
-        let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+        let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
         state.sweep();
         serve(&mut state, |path, what| match what {
-            What::Data if path == "/r" => node_at("/r", 1, 1, 2),
-            What::Data => node(path, 2, 0),
-            What::Names => Answer::Names(vec!["a".to_owned()]),
+            ReadKind::Data if path == "/r" => node_at("/r", 1, 1, 2),
+            ReadKind::Data => node(path, 2, 0),
+            ReadKind::Names => CacheReadAnswer::Names(vec!["a".to_owned()]),
         });
         state.audit();
         let jobs = state.next_batch();
@@ -88,13 +88,13 @@ fn an_audit_guesses_nothing_about_the_children_of_a_new_node() {
 /// The children of a node could not be listed.
 #[test]
 fn an_audit_guesses_nothing_about_children_that_were_never_listed() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     let server = |can_list| {
         move |path: &str, what| match what {
-            What::Data if path == "/r" => node("/r", 1, 1),
-            What::Data => node(path, 2, 0),
-            What::Names if can_list => Answer::Names(vec!["a".to_owned()]),
-            What::Names => Answer::Failed(ErrorKind::NoAuth),
+            ReadKind::Data if path == "/r" => node("/r", 1, 1),
+            ReadKind::Data => node(path, 2, 0),
+            ReadKind::Names if can_list => CacheReadAnswer::Names(vec!["a".to_owned()]),
+            ReadKind::Names => CacheReadAnswer::Failed(ErrorKind::NoAuth),
         }
     };
     state.sweep();
@@ -112,21 +112,13 @@ fn an_audit_guesses_nothing_about_children_that_were_never_listed() {
 /// A sweep needs the reads that an audit has begun.
 #[test]
 fn an_audit_in_an_outage_guesses_nothing() {
-    in_this_order(&[
-        write(Write::Create(ROOT)),
-        Step::Rest,
-        Step::Audit,
-        Step::Send,
-        Step::Cut(true),
-        Step::CreateAll(C, false),
-        Step::Sweep,
-    ]);
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    in_this_order("create root; rest; audit; send; cut retried; create all c; sweep");
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match what {
-        What::Data if path == "/r" => node("/r", 1, 1),
-        What::Data => node(path, 2, 0),
-        What::Names => Answer::Names(vec!["b".to_owned()]),
+        ReadKind::Data if path == "/r" => node("/r", 1, 1),
+        ReadKind::Data => node(path, 2, 0),
+        ReadKind::Names => CacheReadAnswer::Names(vec!["b".to_owned()]),
     });
     // Another child has taken the place of this one.
     state.missed();
@@ -136,7 +128,7 @@ fn an_audit_in_an_outage_guesses_nothing() {
         for job in state
             .next_batch()
             .into_iter()
-            .filter(|job| &*job.path == "/r" && job.what == What::Data)
+            .filter(|job| &*job.path == "/r" && job.what == ReadKind::Data)
         {
             state.answered(&job, node_at("/r", 1, 1, 4), &mut Vec::new());
         }
@@ -148,18 +140,18 @@ fn an_audit_in_an_outage_guesses_nothing() {
 /// The same as four tests above, and an outage is what asks.
 #[test]
 fn a_sweep_finds_what_the_parent_has_hidden() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match what {
-        What::Data if path == "/r" => node_at("/r", 1, 1, 2),
-        What::Data => node(path, 2, 0),
-        What::Names => Answer::Names(vec!["a".to_owned()]),
+        ReadKind::Data if path == "/r" => node_at("/r", 1, 1, 2),
+        ReadKind::Data => node(path, 2, 0),
+        ReadKind::Names => CacheReadAnswer::Names(vec!["a".to_owned()]),
     });
     state.sweep();
     serve(&mut state, |path, what| match what {
-        What::Data if path == "/r" => node_at("/r", 1, 2, 2),
-        What::Data => node(path, 2, 0),
-        What::Names => Answer::Names(["a", "hidden"].map(str::to_owned).to_vec()),
+        ReadKind::Data if path == "/r" => node_at("/r", 1, 2, 2),
+        ReadKind::Data => node(path, 2, 0),
+        ReadKind::Names => CacheReadAnswer::Names(["a", "hidden"].map(str::to_owned).to_vec()),
     });
     assert!(state.tree().node("/r/hidden").is_some());
 }
@@ -167,13 +159,13 @@ fn a_sweep_finds_what_the_parent_has_hidden() {
 /// For example, its data are not compressed.
 #[test]
 fn the_children_of_a_node_with_bad_data_are_read() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match (path, what) {
-        ("/r", What::Data) => node_at("/r", 1, 1, 2),
-        ("/r", What::Names) => Answer::Names(vec!["a".to_owned()]),
-        ("/r/a", What::Data) => Answer::Failed(ErrorKind::Malformed),
-        ("/r/a", What::Names) => Answer::Names(vec!["b".to_owned()]),
+        ("/r", ReadKind::Data) => node_at("/r", 1, 1, 2),
+        ("/r", ReadKind::Names) => CacheReadAnswer::Names(vec!["a".to_owned()]),
+        ("/r/a", ReadKind::Data) => CacheReadAnswer::Failed(ErrorKind::Malformed),
+        ("/r/a", ReadKind::Names) => CacheReadAnswer::Names(vec!["b".to_owned()]),
         _ => node(path, 3, 0),
     });
     assert!(state.tree().node("/r/a/b").is_some());
@@ -184,12 +176,12 @@ fn the_children_of_a_node_with_bad_data_are_read() {
 /// The second server reports again what the first one has reported, except the last transaction.
 #[test]
 fn events_that_are_told_again_forget_no_split_transaction() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match what {
-        What::Data if path == "/r" => node_at("/r", 1, 1, 2),
-        What::Data => node(path, 2, 0),
-        What::Names => Answer::Names(vec!["a".to_owned()]),
+        ReadKind::Data if path == "/r" => node_at("/r", 1, 1, 2),
+        ReadKind::Data => node(path, 2, 0),
+        ReadKind::Names => CacheReadAnswer::Names(vec!["a".to_owned()]),
     });
     let event = |event_type, path: &str, zxid| {
         WatchedEvent::new(event_type, path.to_owned()).with_zxid(Some(zxid))
@@ -201,9 +193,9 @@ fn events_that_are_told_again_forget_no_split_transaction() {
     state.missed();
     state.sweep();
     serve(&mut state, |path, what| match what {
-        What::Data if path == "/r" => node_at("/r", 1, 1, 15),
-        What::Data => node(path, 15, 0),
-        What::Names => Answer::Names(vec!["b".to_owned()]),
+        ReadKind::Data if path == "/r" => node_at("/r", 1, 1, 15),
+        ReadKind::Data => node(path, 15, 0),
+        ReadKind::Names => CacheReadAnswer::Names(vec!["b".to_owned()]),
     });
     assert!(state.tree().node("/r/b").is_some());
 }
@@ -212,12 +204,15 @@ fn events_that_are_told_again_forget_no_split_transaction() {
 /// comparison names it.
 #[test]
 fn a_node_that_is_read_during_a_comparison_is_listed() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     let mut changes = Vec::new();
     state.sweep();
     for job in state.next_batch() {
-        let answer =
-            if job.what == What::Data { node("/r", 1, 0) } else { Answer::Names(Vec::new()) };
+        let answer = if job.what == ReadKind::Data {
+            node("/r", 1, 0)
+        } else {
+            CacheReadAnswer::Names(Vec::new())
+        };
         state.answered(&job, answer, &mut changes);
     }
     let event = |event_type| WatchedEvent::new(event_type, "/r/a".to_owned());
@@ -230,5 +225,5 @@ fn a_node_that_is_read_during_a_comparison_is_listed() {
     state.answered(job, node("/r/a", 7, 1), &mut changes);
     state.doubt(["/r"]);
     let jobs = state.next_batch();
-    assert!(jobs.iter().any(|job| &*job.path == "/r/a" && job.what == What::Names), "{jobs:?}");
+    assert!(jobs.iter().any(|job| &*job.path == "/r/a" && job.what == ReadKind::Names), "{jobs:?}");
 }

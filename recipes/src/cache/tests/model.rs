@@ -10,14 +10,16 @@ use zk_curator::{ErrorKind, EventType, WatchedEvent};
 use super::callers::{Asker, Callers};
 use super::server::{Server, Write};
 use super::setup::{Fault, Flaw, Setup, Step, is_kept};
-use crate::cache::state::{Answer, Cause, Job, Scope, TreeState, What};
-use crate::cache::told::{Checkpoints, Input, Outcome, Request, Standing};
+use crate::cache::state::{CacheRead, CacheReadAnswer, CacheScope, Cause, ReadKind, TreeState};
+use crate::cache::told::{
+    CheckpointInput, CheckpointOutcome, CheckpointRequest, CheckpointStanding, Checkpoints,
+};
 
 /// The maximum number of requests in flight.
 const PARALLEL: usize = 4;
 
 /// The purpose of a one-shot watch.
-pub(super) type Place = (String, What);
+pub(super) type Place = (String, ReadKind);
 
 /// The messages that the server has sent.
 #[derive(Debug)]
@@ -37,21 +39,21 @@ pub(super) enum Sent {
     /// missed were reported.
     CaughtUp(i64),
     /// The responses to a request, after this transaction.
-    Answers(u64, Vec<Result<Answer, Fault>>, i64),
+    Answers(u64, Vec<Result<CacheReadAnswer, Fault>>, i64),
     /// The response to a request without reads.
-    Outcome(u64, Outcome, i64),
+    Outcome(u64, CheckpointOutcome, i64),
     /// The response to a ping.
     Pong(i64),
 }
 
 /// The responses to a request, and the newest transaction of the server.
-pub(super) type Answers = (Vec<Result<Answer, Fault>>, i64);
+pub(super) type Answers = (Vec<Result<CacheReadAnswer, Fault>>, i64);
 
 /// A request and its responses.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) number: u64,
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<CacheRead>,
     /// The cause of reads, and the number of events, when it was sent.
     sent: Cause,
     heard: u64,
@@ -114,7 +116,7 @@ impl Model {
             let kept: Arc<dyn Fn(&str) -> bool + Send + Sync> = Arc::new(is_kept);
             kept
         });
-        let scope = Scope { max_depth: setup.max_depth, filter, kept };
+        let scope = CacheScope { max_depth: setup.max_depth, filter, kept };
         let mut state = TreeState::new(setup.root.to_owned(), scope, setup.most_bytes);
         state.at_a_time = setup.at_a_time;
         if !setup.is_persistent {
@@ -203,11 +205,11 @@ impl Model {
 
     fn send(&mut self) -> Checked {
         let standing = self.standing();
-        if standing == Standing::Disarmed {
+        if standing == CheckpointStanding::Disarmed {
             return Ok(());
         }
-        self.report(Input::Send { standing, needs_proof: self.callers.needs_proof })?;
-        if standing == Standing::Ahead || self.flights.len() >= PARALLEL {
+        self.report(CheckpointInput::Send { standing, needs_proof: self.callers.needs_proof })?;
+        if standing == CheckpointStanding::Ahead || self.flights.len() >= PARALLEL {
             return Ok(());
         }
         let jobs = self.state.next_batch();
@@ -245,7 +247,7 @@ impl Model {
             self.setup.flaw == Flaw::LostDeletions && event.event_type == EventType::NodeDeleted;
         if !is_lost && self.state.concerns(&event) {
             if self.setup.flaw != Flaw::UncountedEvents {
-                self.report(Input::Heard(1))?;
+                self.report(CheckpointInput::Heard(1))?;
             }
             let cause = since.unwrap_or_else(|| self.state.news());
             self.change(|state, changes| state.event(&event, cause, changes))?;
@@ -259,8 +261,8 @@ impl Model {
 
     fn disarmed(&mut self) -> Checked {
         self.is_armed = false;
-        self.report(Input::Disconnected)?;
-        self.callers.asked.retain(|asked| asked.request != Request::Gate);
+        self.report(CheckpointInput::Disconnected)?;
+        self.callers.asked.retain(|asked| asked.request != CheckpointRequest::Gate);
         self.is_ahead |= self.setup.asks_quorum && !self.checkpoints.is_proven();
         if self.is_ahead {
             self.forget_flights();
@@ -283,7 +285,11 @@ impl Model {
     }
 
     fn missed(&mut self) -> Checked {
-        if self.setup.flaw == Flaw::UntoldOutage { Ok(()) } else { self.report(Input::Missed) }
+        if self.setup.flaw == Flaw::UntoldOutage {
+            Ok(())
+        } else {
+            self.report(CheckpointInput::Missed)
+        }
     }
 
     /// Drops these responses, and the watches that came with them.
@@ -308,8 +314,12 @@ impl Model {
             return Ok(());
         };
         self.add_watches(&jobs, &answers, sent)?;
-        let outcome = Outcome::Answered;
-        self.report(Input::Answered { request: Request::Reads, heard, outcome })?;
+        let outcome = CheckpointOutcome::Answered;
+        self.report(CheckpointInput::Answered {
+            request: CheckpointRequest::Reads,
+            heard,
+            outcome,
+        })?;
         for (job, answer) in jobs.into_iter().zip(answers) {
             match answer {
                 Ok(answer) => {
@@ -326,8 +336,8 @@ impl Model {
     /// From now on the cache knows the one-shot watches of a response. They may have fired.
     fn add_watches(
         &mut self,
-        jobs: &[Job],
-        answers: &[Result<Answer, Fault>],
+        jobs: &[CacheRead],
+        answers: &[Result<CacheReadAnswer, Fault>],
         sent: Cause,
     ) -> Checked {
         for (job, answer) in jobs.iter().zip(answers) {
@@ -347,7 +357,7 @@ impl Model {
     }
 
     fn sweep(&mut self) {
-        if self.standing() == Standing::Behind {
+        if self.standing() == CheckpointStanding::Behind {
             self.needs_sweep = false;
             self.state.sweep();
         }
@@ -369,7 +379,7 @@ impl Model {
             self.take_outcome()?;
             self.check()?;
             let is_read = self.flights.is_empty() && self.state.is_settled();
-            if is_read && self.standing() == Standing::Current && self.are_content() {
+            if is_read && self.standing() == CheckpointStanding::Current && self.are_content() {
                 break;
             }
         }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use zk_curator::Stat;
 
-use crate::cache::state::{Answer, CachedNode, Job, Scope, TreeState, What};
+use crate::cache::state::{
+    CacheRead, CacheReadAnswer, CacheScope, CachedNode, ReadKind, TreeState,
+};
 use bytes::Bytes;
 
 const MIB: usize = 1024 * 1024;
@@ -24,7 +26,7 @@ fn load(
     nodes: usize,
     size: impl Fn(usize, usize) -> usize,
 ) -> Load {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), most_bytes);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), most_bytes);
     let numbers = |path: &str| -> Vec<usize> {
         path.split('/').skip(2).map(|name| name.trim_start_matches('n').parse().unwrap()).collect()
     };
@@ -32,15 +34,17 @@ fn load(
         [dir, node] => size(dir, node),
         _ => 0,
     };
-    let answer = |job: &Job| {
+    let answer = |job: &CacheRead| {
         let count = match numbers(&job.path).len() {
             0 => dirs,
             1 => nodes,
             _ => 0,
         };
         match job.what {
-            What::Names => Answer::Names((0..count).map(|n| format!("n{n}")).collect()),
-            What::Data => {
+            ReadKind::Names => {
+                CacheReadAnswer::Names((0..count).map(|n| format!("n{n}")).collect())
+            }
+            ReadKind::Data => {
                 let stat = Stat {
                     czxid: 1,
                     mzxid: 1,
@@ -49,12 +53,12 @@ fn load(
                     data_length: i32::try_from(data_of(&job.path)).unwrap(),
                     ..Stat::default()
                 };
-                Answer::Data(CachedNode::new(&job.path, Bytes::new(), stat))
+                CacheReadAnswer::Data(CachedNode::new(&job.path, Bytes::new(), stat))
             }
         }
     };
     state.sweep();
-    let mut flights: VecDeque<Vec<Job>> = VecDeque::new();
+    let mut flights: VecDeque<Vec<CacheRead>> = VecDeque::new();
     let mut load = Load { most: 0, requests: 0 };
     loop {
         while flights.len() < 4 {
@@ -65,7 +69,7 @@ fn load(
             flights.push_back(jobs);
             load.requests += 1;
         }
-        let data = flights.iter().flatten().filter(|job| job.what == What::Data);
+        let data = flights.iter().flatten().filter(|job| job.what == ReadKind::Data);
         load.most = load.most.max(data.map(|job| data_of(&job.path)).sum());
         let Some(jobs) = flights.pop_front() else { break };
         for job in jobs {
@@ -119,16 +123,16 @@ fn nodes_below_small_ones_may_be_large() {
 /// The lock that readers need is held for as many places as are visited at a time.
 #[test]
 fn a_resync_is_asked_for_in_parts() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     let stat =
         |count: i32| Stat { czxid: 1, mzxid: 1, pzxid: 2, num_children: count, ..Stat::default() };
     state.sweep();
     super::listings::serve(&mut state, |path, what| match what {
-        What::Names => Answer::Names((0..20_000).map(|n| n.to_string()).collect()),
-        What::Data if path == "/r" => {
-            Answer::Data(CachedNode::new(path, Bytes::new(), stat(20_000)))
+        ReadKind::Names => CacheReadAnswer::Names((0..20_000).map(|n| n.to_string()).collect()),
+        ReadKind::Data if path == "/r" => {
+            CacheReadAnswer::Data(CachedNode::new(path, Bytes::new(), stat(20_000)))
         }
-        What::Data => Answer::Data(CachedNode::new(path, Bytes::new(), stat(0))),
+        ReadKind::Data => CacheReadAnswer::Data(CachedNode::new(path, Bytes::new(), stat(0))),
     });
     state.missed();
     state.sweep();
@@ -146,7 +150,7 @@ fn a_resync_is_asked_for_in_parts() {
         for job in jobs {
             let count = if &*job.path == "/r" { 20_000 } else { 0 };
             let node = CachedNode::new(&job.path, Bytes::new(), stat(count));
-            state.answered(&job, Answer::Data(node), &mut Vec::new());
+            state.answered(&job, CacheReadAnswer::Data(node), &mut Vec::new());
         }
     }
     assert_eq!((read, state.is_settled()), (20_001, true));
@@ -155,7 +159,7 @@ fn a_resync_is_asked_for_in_parts() {
 
 #[test]
 fn a_tree_of_twenty_thousand_levels_is_dropped() {
-    let mut state = TreeState::new("/".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/".to_owned(), CacheScope::default(), usize::MAX);
     let path = "/a".repeat(20_000);
     assert!(state.tree.make(&path).is_some());
     drop(state);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use zk_curator::{EventType, Stat, WatchedEvent};
 
-use crate::cache::state::{Answer, CachedNode, Job, What};
+use crate::cache::state::{CacheRead, CacheReadAnswer, CachedNode, ReadKind};
 
 /// The paths below the root that are created and deleted.
 pub(super) const BELOW: [&str; 10] =
@@ -131,10 +131,10 @@ impl Server {
         numbers.into_iter().map(Write::Delete).collect()
     }
 
-    pub(super) fn answer(&self, job: &Job, size: i32) -> Answer {
-        let Some(node) = self.nodes.get(&*job.path) else { return Answer::Missing };
-        if job.what == What::Names {
-            return Answer::Names(self.children(&job.path).map(str::to_owned).collect());
+    pub(super) fn answer(&self, job: &CacheRead, size: i32) -> CacheReadAnswer {
+        let Some(node) = self.nodes.get(&*job.path) else { return CacheReadAnswer::Missing };
+        if job.what == ReadKind::Names {
+            return CacheReadAnswer::Names(self.children(&job.path).map(str::to_owned).collect());
         }
         let stat = Stat {
             czxid: node.czxid,
@@ -144,6 +144,6 @@ impl Server {
             data_length: size,
             ..Stat::default()
         };
-        Answer::Data(CachedNode::new(&job.path, Bytes::from(node.mzxid.to_string()), stat))
+        CacheReadAnswer::Data(CachedNode::new(&job.path, Bytes::from(node.mzxid.to_string()), stat))
     }
 }

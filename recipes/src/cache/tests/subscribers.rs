@@ -5,16 +5,16 @@ use std::sync::Arc;
 use zk_curator::{EventType, WatchedEvent};
 
 use super::listings::{node, serve};
-use crate::cache::state::{Answer, Scope, TreeState, What};
+use crate::cache::state::{CacheReadAnswer, CacheScope, ReadKind, TreeState};
 use crate::cache::told::Subscriber;
 
 #[test]
 fn nodes_that_came_and_went_cost_a_subscriber_nothing() {
-    let mut state = TreeState::new("/r".to_owned(), Scope::default(), usize::MAX);
+    let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match what {
-        What::Data => node(path, 1, 0),
-        What::Names => Answer::Names(Vec::new()),
+        ReadKind::Data => node(path, 1, 0),
+        ReadKind::Names => CacheReadAnswer::Names(Vec::new()),
     });
     let mut subscriber = Subscriber::new(false, true, true, 0);
     // It knows this node, and must be notified of its deletion.

@@ -5,8 +5,8 @@ use zk_curator::{ErrorKind, EventType, WatchedEvent};
 use super::model::{Checked, Model, Place, Sent};
 use super::server::Write;
 use super::setup::{Fault, Flaw};
-use crate::cache::state::{Answer, Job, What};
-use crate::cache::told::{Input, Outcome};
+use crate::cache::state::{CacheRead, CacheReadAnswer, ReadKind};
+use crate::cache::told::{CheckpointInput, CheckpointOutcome};
 
 impl Model {
     pub(super) fn commit(&mut self, writes: &[Write]) {
@@ -40,16 +40,16 @@ impl Model {
         match change.event_type {
             EventType::NodeDeleted => {
                 // A reason to read the node.
-                fire(path, What::Data, EventType::NodeDataChanged);
-                fire(path, What::Names, EventType::NodeDataChanged);
+                fire(path, ReadKind::Data, EventType::NodeDataChanged);
+                fire(path, ReadKind::Names, EventType::NodeDataChanged);
             }
-            kind => fire(path, What::Data, kind),
+            kind => fire(path, ReadKind::Data, kind),
         }
         if change.event_type != EventType::NodeDataChanged
             && let Some((parent, _)) = path.rsplit_once('/')
         {
             let parent = if parent.is_empty() { "/" } else { parent };
-            fire(parent, What::Names, EventType::NodeChildrenChanged);
+            fire(parent, ReadKind::Names, EventType::NodeChildrenChanged);
         }
         fired
     }
@@ -59,11 +59,11 @@ impl Model {
         for (place, is_for_creation) in self.watched.clone() {
             let (path, what) = &place;
             let kind = match (self.server.nodes.get(path), what) {
-                (Some(_), What::Data) if is_for_creation => Some(EventType::NodeCreated),
-                (None, What::Data) if is_for_creation => None,
-                (Some(node), What::Data) if node.mzxid <= self.seen => None,
-                (Some(node), What::Names) if node.pzxid <= self.seen => None,
-                (Some(_), What::Names) => Some(EventType::NodeChildrenChanged),
+                (Some(_), ReadKind::Data) if is_for_creation => Some(EventType::NodeCreated),
+                (None, ReadKind::Data) if is_for_creation => None,
+                (Some(node), ReadKind::Data) if node.mzxid <= self.seen => None,
+                (Some(node), ReadKind::Names) if node.pzxid <= self.seen => None,
+                (Some(_), ReadKind::Names) => Some(EventType::NodeChildrenChanged),
                 (Some(_) | None, _) => Some(EventType::NodeDataChanged),
             };
             let Some(kind) = kind else {
@@ -76,12 +76,12 @@ impl Model {
     }
 
     /// The one-shot watch that a read leaves, and whether it waits for the node to be created.
-    pub(super) fn left(&self, job: &Job, answer: &Answer) -> Option<(Place, bool)> {
-        let is_for_creation = matches!(answer, Answer::Missing);
+    pub(super) fn left(&self, job: &CacheRead, answer: &CacheReadAnswer) -> Option<(Place, bool)> {
+        let is_for_creation = matches!(answer, CacheReadAnswer::Missing);
         let is_left = match answer {
-            Answer::Data(_) | Answer::Names(_) => true,
-            Answer::Missing => job.what == What::Data && &*job.path == self.setup.root,
-            Answer::Failed(_) => false,
+            CacheReadAnswer::Data(_) | CacheReadAnswer::Names(_) => true,
+            CacheReadAnswer::Missing => job.what == ReadKind::Data && &*job.path == self.setup.root,
+            CacheReadAnswer::Failed(_) => false,
         };
         let is_left = is_left && !self.setup.is_persistent;
         is_left.then(|| ((job.path.to_string(), job.what), is_for_creation))
@@ -95,8 +95,8 @@ impl Model {
         };
         let answer = |(at, job)| match fault {
             Some((which, fault)) if which % flight.jobs.len() == at => match fault {
-                Fault::NoAuth => Ok(Answer::Failed(ErrorKind::NoAuth)),
-                Fault::Broken => Ok(Answer::Failed(ErrorKind::Malformed)),
+                Fault::NoAuth => Ok(CacheReadAnswer::Failed(ErrorKind::NoAuth)),
+                Fault::Broken => Ok(CacheReadAnswer::Failed(ErrorKind::Malformed)),
                 Fault::Lost | Fault::Refused => Err(fault),
             },
             _ => Ok(self.server.answer(job, self.setup.size)),
@@ -105,7 +105,7 @@ impl Model {
         for (job, answer) in flight.jobs.iter().zip(&answers) {
             let left = answer.as_ref().ok().and_then(|answer| self.left(job, answer));
             self.set.extend(left.map(|(place, _)| place));
-            if job.what == What::Data && answer.is_ok() {
+            if job.what == ReadKind::Data && answer.is_ok() {
                 self.last_read.insert(job.path.to_string(), self.served);
             }
         }
@@ -164,7 +164,7 @@ impl Model {
             if retries {
                 self.again.push_front(asked.number);
             } else {
-                asked.outcome = Some(Outcome::Passing);
+                asked.outcome = Some(CheckpointOutcome::Passing);
             }
         }
     }
@@ -195,7 +195,7 @@ impl Model {
         self.is_new_session = true;
         self.is_armed = false;
         self.is_partial = true;
-        self.report(Input::Ended)?;
+        self.report(CheckpointInput::Ended)?;
         self.state.forget_reads();
         self.needs_sweep = self.setup.flaw != Flaw::NoSweep;
         self.is_ahead = self.setup.asks_quorum && self.state.tree().len() > 0;

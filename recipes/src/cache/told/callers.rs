@@ -8,12 +8,12 @@ pub(crate) trait Caller {
 
 /// A caller that waits until a node and everything below it was read again.
 #[derive(Debug)]
-pub(crate) struct Refresh<C> {
+pub(crate) struct WaitingRefresh<C> {
     pub(crate) path: String,
     pub(crate) caller: C,
 }
 
-impl<C: Caller> Caller for Refresh<C> {
+impl<C: Caller> Caller for WaitingRefresh<C> {
     fn has_given_up(&self) -> bool {
         self.caller.has_given_up()
     }
@@ -25,7 +25,7 @@ pub(crate) struct Questions<C> {
     /// `true` if the contents may be newer than the published transaction.
     pub(crate) check: bool,
     pub(crate) syncs: Vec<C>,
-    pub(crate) refreshes: Vec<Refresh<C>>,
+    pub(crate) refreshes: Vec<WaitingRefresh<C>>,
 }
 
 impl<C> Default for Questions<C> {

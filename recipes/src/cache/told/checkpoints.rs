@@ -25,12 +25,12 @@ use std::collections::VecDeque;
 
 use zk_curator::Error;
 
-use super::callers::{Caller, Questions, Refresh, push};
-use crate::cache::state::Progress;
+use super::callers::{Caller, Questions, WaitingRefresh, push};
+use crate::cache::state::ReadsLeft;
 
 /// The progress of the session, compared with the connected server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum CheckpointStanding {
     /// The watch reports nothing, because there is no connection.
     Disarmed,
     /// The contents may be newer than the server. Nothing is read until a quorum has answered.
@@ -43,7 +43,7 @@ pub(crate) enum Standing {
 
 /// The requests whose responses the checkpoints need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum CheckpointRequest {
     /// Reads of nodes.
     Reads,
     /// Asks a quorum on a new connection, before anything is read.
@@ -56,7 +56,7 @@ pub(crate) enum Request {
 
 /// The outcome of a request.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum CheckpointOutcome {
     Answered,
     /// A temporary error.
     Passing,
@@ -65,16 +65,16 @@ pub(crate) enum Outcome {
 
 /// The current state of the driver.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
-    pub(crate) standing: Standing,
+pub(crate) struct CheckpointFacts {
+    pub(crate) standing: CheckpointStanding,
     /// The newest transaction that a response has shown.
     pub(crate) seen: Option<i64>,
-    pub(crate) progress: Progress,
+    pub(crate) progress: ReadsLeft,
 }
 
 /// A report of the driver.
 #[derive(Debug)]
-pub(crate) enum Input<C> {
+pub(crate) enum CheckpointInput<C> {
     /// Callers have made requests.
     Asked(Questions<C>),
     /// This number of events was passed to the state.
@@ -84,14 +84,14 @@ pub(crate) enum Input<C> {
     /// Changes may have been missed.
     Missed,
     /// Requests can be sent. `needs_proof` if a caller waits for an exact state.
-    Send { standing: Standing, needs_proof: bool },
+    Send { standing: CheckpointStanding, needs_proof: bool },
     /// The response to a request that was sent after `heard` events.
-    Answered { request: Request, heard: u64, outcome: Outcome },
+    Answered { request: CheckpointRequest, heard: u64, outcome: CheckpointOutcome },
     /// Something may have changed.
-    Turn(Facts),
-    /// All events were taken after [`Effect::Begin`] had named the transaction, and the state has
-    /// this mark.
-    Begun { zxid: i64, mark: u64, facts: Facts },
+    Turn(CheckpointFacts),
+    /// All events were taken after [`CheckpointEffect::Begin`] had named the transaction, and the
+    /// state has this mark.
+    Begun { zxid: i64, mark: u64, facts: CheckpointFacts },
     /// The session is over.
     Ended,
     /// There is no session, for this reason.
@@ -100,11 +100,11 @@ pub(crate) enum Input<C> {
 
 /// The next step of the driver.
 #[derive(Debug)]
-pub(crate) enum Effect<C> {
-    Send(Request),
+pub(crate) enum CheckpointEffect<C> {
+    Send(CheckpointRequest),
     /// Reads these paths, and everything below them, again.
     Refresh(Vec<String>),
-    /// Takes all events that have come and begins a checkpoint: see [`Input::Begun`].
+    /// Takes all events that have come and begins a checkpoint: see [`CheckpointInput::Begun`].
     Begin {
         zxid: i64,
     },
@@ -145,8 +145,8 @@ pub(crate) struct Checkpoints<C> {
     /// Callers that need a checkpoint that begins from now on.
     settling: Vec<C>,
     /// The pending refreshes, and the running ones.
-    refreshes: Vec<Refresh<C>>,
-    refreshing: Vec<Refresh<C>>,
+    refreshes: Vec<WaitingRefresh<C>>,
+    refreshing: Vec<WaitingRefresh<C>>,
     /// The checkpoints that were not reached yet, in their order.
     open: VecDeque<Checkpoint<C>>,
     /// `true` if a caller needs a checkpoint of the last known transaction.
@@ -193,23 +193,27 @@ impl<C: Caller> Checkpoints<C> {
     }
 
     /// Processes a report, and returns the effects, in their order.
-    pub(crate) fn step(&mut self, input: Input<C>) -> Vec<Effect<C>> {
+    pub(crate) fn step(&mut self, input: CheckpointInput<C>) -> Vec<CheckpointEffect<C>> {
         match input {
-            Input::Asked(questions) => self.asked(questions),
-            Input::Heard(count) => self.heard += count,
-            Input::Disconnected => self.waiting.extend(self.gate.take().into_iter().flatten()),
-            Input::Missed => {
+            CheckpointInput::Asked(questions) => self.asked(questions),
+            CheckpointInput::Heard(count) => self.heard += count,
+            CheckpointInput::Disconnected => {
+                self.waiting.extend(self.gate.take().into_iter().flatten());
+            }
+            CheckpointInput::Missed => {
                 self.refreshes.append(&mut self.refreshing);
                 self.forget_open();
             }
-            Input::Send { standing, needs_proof } => return self.send(standing, needs_proof),
-            Input::Answered { request, heard, outcome } => {
+            CheckpointInput::Send { standing, needs_proof } => {
+                return self.send(standing, needs_proof);
+            }
+            CheckpointInput::Answered { request, heard, outcome } => {
                 return self.answered(request, heard, outcome);
             }
-            Input::Turn(facts) => return self.turn(&facts),
-            Input::Begun { zxid, mark, facts } => return self.begun(zxid, mark, &facts),
-            Input::Ended => self.ended(),
-            Input::Failed(error) => return self.failed(error),
+            CheckpointInput::Turn(facts) => return self.turn(&facts),
+            CheckpointInput::Begun { zxid, mark, facts } => return self.begun(zxid, mark, &facts),
+            CheckpointInput::Ended => self.ended(),
+            CheckpointInput::Failed(error) => return self.failed(error),
         }
         Vec::new()
     }
@@ -224,68 +228,77 @@ impl<C: Caller> Checkpoints<C> {
         }
     }
 
-    fn send(&mut self, standing: Standing, needs_proof: bool) -> Vec<Effect<C>> {
+    fn send(
+        &mut self,
+        standing: CheckpointStanding,
+        needs_proof: bool,
+    ) -> Vec<CheckpointEffect<C>> {
         let mut effects = Vec::new();
         match standing {
-            Standing::Disarmed => return effects,
-            Standing::Ahead => {
+            CheckpointStanding::Disarmed => return effects,
+            CheckpointStanding::Ahead => {
                 if self.gate.is_none() {
                     self.gate = Some(std::mem::take(&mut self.waiting));
-                    effects.push(Effect::Send(Request::Gate));
+                    effects.push(CheckpointEffect::Send(CheckpointRequest::Gate));
                 }
                 return effects;
             }
-            Standing::Behind | Standing::Current => {}
+            CheckpointStanding::Behind | CheckpointStanding::Current => {}
         }
         self.waiting.retain(|caller| !caller.has_given_up());
         if self.barrier.is_none() && !self.waiting.is_empty() {
             self.barrier = Some(std::mem::take(&mut self.waiting));
-            effects.push(Effect::Send(Request::Barrier));
+            effects.push(CheckpointEffect::Send(CheckpointRequest::Barrier));
         }
-        let can_refresh = standing == Standing::Current && self.refreshing.is_empty();
+        let can_refresh = standing == CheckpointStanding::Current && self.refreshing.is_empty();
         if can_refresh && !self.refreshes.is_empty() {
             self.refreshing = std::mem::take(&mut self.refreshes);
             self.refreshing.retain(|refresh| !refresh.has_given_up());
             let paths = self.refreshing.iter().map(|refresh| refresh.path.clone()).collect();
-            effects.push(Effect::Refresh(paths));
+            effects.push(CheckpointEffect::Refresh(paths));
         }
         if needs_proof && !self.is_proven() && !self.is_proving {
             self.is_proving = true;
-            effects.push(Effect::Send(Request::Proof));
+            effects.push(CheckpointEffect::Send(CheckpointRequest::Proof));
         }
         effects
     }
 
-    fn answered(&mut self, request: Request, heard: u64, outcome: Outcome) -> Vec<Effect<C>> {
+    fn answered(
+        &mut self,
+        request: CheckpointRequest,
+        heard: u64,
+        outcome: CheckpointOutcome,
+    ) -> Vec<CheckpointEffect<C>> {
         let callers = match request {
-            Request::Reads => None,
-            Request::Gate => self.gate.take(),
-            Request::Barrier => self.barrier.take(),
-            Request::Proof => {
+            CheckpointRequest::Reads => None,
+            CheckpointRequest::Gate => self.gate.take(),
+            CheckpointRequest::Barrier => self.barrier.take(),
+            CheckpointRequest::Proof => {
                 self.is_proving = false;
                 None
             }
         };
         let callers = callers.unwrap_or_default();
         match (outcome, request) {
-            (Outcome::Answered, _) => {
+            (CheckpointOutcome::Answered, _) => {
                 self.proven = self.proven.max(heard);
                 self.settling.extend(callers);
-                let is_open = request == Request::Gate;
-                is_open.then_some(Effect::OpenGate).into_iter().collect()
+                let is_open = request == CheckpointRequest::Gate;
+                is_open.then_some(CheckpointEffect::OpenGate).into_iter().collect()
             }
-            (Outcome::Failed(error), Request::Barrier) => {
-                vec![Effect::Answer { callers, answer: Err(error) }]
+            (CheckpointOutcome::Failed(error), CheckpointRequest::Barrier) => {
+                vec![CheckpointEffect::Answer { callers, answer: Err(error) }]
             }
-            (Outcome::Failed(_) | Outcome::Passing, _) => {
+            (CheckpointOutcome::Failed(_) | CheckpointOutcome::Passing, _) => {
                 self.waiting.extend(callers);
-                vec![Effect::Rest]
+                vec![CheckpointEffect::Rest]
             }
         }
     }
 
-    fn turn(&mut self, facts: &Facts) -> Vec<Effect<C>> {
-        if facts.standing != Standing::Current {
+    fn turn(&mut self, facts: &CheckpointFacts) -> Vec<CheckpointEffect<C>> {
+        if facts.standing != CheckpointStanding::Current {
             self.forget_open();
             return Vec::new();
         }
@@ -294,14 +307,14 @@ impl<C: Caller> Checkpoints<C> {
             self.settling.extend(self.refreshing.drain(..).map(|refresh| refresh.caller));
         }
         if self.needs_checkpoint(facts) {
-            return facts.seen.map(|zxid| Effect::Begin { zxid }).into_iter().collect();
+            return facts.seen.map(|zxid| CheckpointEffect::Begin { zxid }).into_iter().collect();
         }
         self.publish(&facts.progress)
     }
 
     /// Returns `true` to begin a checkpoint: at first, after each reached one, and for each caller
     /// that needs one.
-    fn needs_checkpoint(&self, facts: &Facts) -> bool {
+    fn needs_checkpoint(&self, facts: &CheckpointFacts) -> bool {
         let is_reached = |first: &Checkpoint<C>| first.mark <= facts.progress.reached;
         let last = self.open.back().map(|last| last.zxid);
         self.open.front().is_none_or(is_reached)
@@ -309,8 +322,8 @@ impl<C: Caller> Checkpoints<C> {
             || (self.is_wanted && facts.seen != last)
     }
 
-    fn begun(&mut self, zxid: i64, mark: u64, facts: &Facts) -> Vec<Effect<C>> {
-        if facts.standing != Standing::Current {
+    fn begun(&mut self, zxid: i64, mark: u64, facts: &CheckpointFacts) -> Vec<CheckpointEffect<C>> {
+        if facts.standing != CheckpointStanding::Current {
             self.forget_open();
             return Vec::new();
         }
@@ -322,7 +335,7 @@ impl<C: Caller> Checkpoints<C> {
     }
 
     /// Publishes the last checkpoint that was reached.
-    fn publish(&mut self, progress: &Progress) -> Vec<Effect<C>> {
+    fn publish(&mut self, progress: &ReadsLeft) -> Vec<CheckpointEffect<C>> {
         let is_reached = |checkpoint: &&Checkpoint<C>| checkpoint.mark <= progress.reached;
         let count = self.open.iter().take_while(is_reached).count();
         let (mut reached, mut callers) = (None, Vec::new());
@@ -339,9 +352,9 @@ impl<C: Caller> Checkpoints<C> {
         // If all reads are done, this is the checkpoint that has just begun. After an event the
         // server is ahead of its last response.
         let is_exact = progress.is_settled && self.is_proven();
-        let mut effects = vec![Effect::Publish { zxid, is_exact }];
+        let mut effects = vec![CheckpointEffect::Publish { zxid, is_exact }];
         if !callers.is_empty() {
-            effects.push(Effect::Answer { callers, answer: Ok(zxid) });
+            effects.push(CheckpointEffect::Answer { callers, answer: Ok(zxid) });
         }
         effects
     }
@@ -370,10 +383,10 @@ impl<C: Caller> Checkpoints<C> {
         self.is_wanted = false;
     }
 
-    fn failed(&mut self, error: Error) -> Vec<Effect<C>> {
+    fn failed(&mut self, error: Error) -> Vec<CheckpointEffect<C>> {
         self.is_wanted = false;
         let refreshes = self.refreshes.drain(..).map(|refresh| refresh.caller);
         let callers = self.waiting.drain(..).chain(refreshes).collect();
-        vec![Effect::Answer { callers, answer: Err(error) }]
+        vec![CheckpointEffect::Answer { callers, answer: Err(error) }]
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use zk_curator::Error;
 
 use super::subscriber::{Delivered, Subscriber};
-use crate::cache::state::{Change, Freshness, StaleCause, TreeState};
+use crate::cache::state::{Freshness, StaleCause, TreeChange, TreeState};
 
 /// The contents that the task of a cache and its handles share.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Contents {
     }
 
     /// Notifies the subscribers of changes.
-    pub(crate) fn tell(&mut self, mut changes: Vec<Change>) {
+    pub(crate) fn tell(&mut self, mut changes: Vec<TreeChange>) {
         changes.retain(|(path, _)| self.state.keeps(path));
         for subscriber in self.subscribers.values_mut() {
             subscriber.record(&changes, &self.state);

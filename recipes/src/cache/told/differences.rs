@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::contents::Contents;
-use super::subscriber::{CacheEvent, Delivered, Told};
+use super::subscriber::{CacheEvent, Delivered, DeliveredStates};
 use crate::cache::state::{CachedNode, Freshness, Lookup, Snapshot};
 
 impl Contents {
@@ -69,9 +69,9 @@ impl Contents {
     /// delivery, and the nodes whose current state is being read.
     fn differences(
         &self,
-        told: Told,
+        told: DeliveredStates,
         hidden: &mut BTreeMap<Box<str>, Arc<CachedNode>>,
-    ) -> (Vec<CacheEvent>, Told) {
+    ) -> (Vec<CacheEvent>, DeliveredStates) {
         let mut undecided = BTreeMap::new();
         let (mut deleted, mut created, mut changed, mut unreadable) =
             (vec![], vec![], vec![], vec![]);

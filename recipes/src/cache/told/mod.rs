@@ -16,7 +16,10 @@ mod subscriber;
 
 pub use subscriber::{CacheEvent, Delivered};
 
-pub(crate) use callers::{Caller, Questions, Refresh, push};
-pub(crate) use checkpoints::{Checkpoints, Effect, Facts, Input, Outcome, Request, Standing};
+pub(crate) use callers::{Caller, Questions, WaitingRefresh, push};
+pub(crate) use checkpoints::{
+    CheckpointEffect, CheckpointFacts, CheckpointInput, CheckpointOutcome, CheckpointRequest,
+    CheckpointStanding, Checkpoints,
+};
 pub(crate) use contents::Contents;
 pub(crate) use subscriber::Subscriber;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use zk_curator::ErrorKind;
 
-use crate::cache::state::{CachedNode, Change, Freshness, Snapshot, StaleCause, TreeState};
+use crate::cache::state::{CachedNode, Freshness, Snapshot, StaleCause, TreeChange, TreeState};
 
 /// A difference between the current state and the state last delivered to the subscriber.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CacheEvent<N = Arc<CachedNode>> {
-    /// The first load is complete: the first event of [`events`](crate::cache::CuratorCache::events).
+    /// The first load is complete: the first event of
+    /// [`events`](crate::cache::CuratorCache::events).
     #[doc(alias = "INITIALIZED")]
     Loaded(Snapshot<N>),
     /// A node exists that did not, or that was [unreadable](Self::Unreadable).
@@ -119,7 +120,7 @@ impl Delivered {
 }
 
 /// The last delivered states, by path; `None` for a node that was absent.
-pub(crate) type Told = BTreeMap<Box<str>, Option<Arc<CachedNode>>>;
+pub(crate) type DeliveredStates = BTreeMap<Box<str>, Option<Arc<CachedNode>>>;
 
 /// The differences that one subscriber has not received yet.
 #[derive(Debug)]
@@ -127,7 +128,7 @@ pub(crate) struct Subscriber {
     /// `true` if the first event is the loaded state.
     begins_with_all: bool,
     /// The nodes that have changed, with their last delivered state; `None` before the first event.
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<DeliveredStates>,
     /// The nodes that were reported as unreadable, with the state that was delivered before.
     pub(crate) unreadable: BTreeMap<Box<str>, Arc<CachedNode>>,
     pub(crate) outages: u64,
@@ -194,7 +195,7 @@ impl Subscriber {
         !self.is_behind && self.receipts == delivered.receipts
     }
 
-    pub(crate) fn record(&mut self, changes: &[Change], state: &TreeState) {
+    pub(crate) fn record(&mut self, changes: &[TreeChange], state: &TreeState) {
         self.is_behind |= !changes.is_empty();
         let Some(told) = &mut self.told else { return };
         for (path, old) in changes {

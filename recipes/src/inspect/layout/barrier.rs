@@ -4,9 +4,9 @@ use zk_curator::certain::is_receipt;
 use zk_curator::path::SequenceSuffix;
 
 use super::names::{is_hex, is_tagged};
-use crate::barrier::rules::{Began, MEMBER, READY, Standing, decode};
+use crate::barrier::rules::{Began, MEMBER, READY, ReadyMeaning, decode};
 use crate::inspect::details::Details;
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
 use crate::path::is_uuid;
@@ -30,7 +30,7 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
     if !is_certain && !are_members() {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::DoubleBarrier, library);
+    let mut draft = FindingDraft::new(node, RecipeKind::DoubleBarrier, library);
     if !is_certain {
         // A group may have UUIDs as its ids.
         draft.guess();
@@ -40,7 +40,7 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
 }
 
 /// Every child but `ready` is a member. Those of the round hold, all others wait for the next one.
-fn double(draft: &mut Draft<'_>, ready: Option<&Node>) {
+fn double(draft: &mut FindingDraft<'_>, ready: Option<&Node>) {
     let children = &draft.root().children;
     let names: Vec<String> = children.iter().map(|node| node.name().to_owned()).collect();
     let began = ready.map(|ready| {
@@ -57,7 +57,7 @@ fn double(draft: &mut Draft<'_>, ready: Option<&Node>) {
             .map(|began| began.standing(node.name(), node.czxid().unwrap_or(i64::MIN), &names));
         let contender = draft.contender(node, Role::Member, number(node.name()));
         match standing {
-            Some(Standing::Member) => draft.holds(contender),
+            Some(ReadyMeaning::Member) => draft.holds(contender),
             _ => draft.waits(contender),
         }
     }
@@ -76,7 +76,7 @@ pub(super) fn single(node: &Node) -> Option<Finding> {
     // Parents of other recipes have had children.
     let is_leaf = node.children.is_empty() && stat.num_children == 0 && stat.cversion == 0;
     (is_leaf && is_usual && !stat.is_ephemeral()).then(|| {
-        let mut draft = Draft::new(node, RecipeKind::Barrier, Library::Curator);
+        let mut draft = FindingDraft::new(node, RecipeKind::Barrier, Library::Curator);
         draft.guess();
         draft.finish()
     })

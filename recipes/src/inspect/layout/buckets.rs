@@ -7,14 +7,14 @@ use zk_curator::path::SequenceSuffix;
 
 use super::line::contenders;
 use crate::inspect::details::Details;
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
-use crate::order::Rule;
+use crate::order::OrderRule;
 use crate::queue::jobs::JobPhase;
 use crate::queue::jobs::later;
 use crate::queue::jobs::record::Executing;
-use crate::queue::wire::name::{Bucket, CLAIM, Kind, LAYOUT, Place, WAITER, is_taker};
+use crate::queue::wire::name::{Bucket, CLAIM, ItemPlace, LAYOUT, NamingRules, WAITER, is_taker};
 
 /// The directories that these recipes have in common.
 const ITEMS: &str = "items";
@@ -37,9 +37,9 @@ fn queue(node: &Node) -> Option<Finding> {
     let items = node.get(ITEMS).filter(|items| is_layout(items))?;
     let kind = kind_of(items).unwrap_or_else(|| {
         // Only a FifoQueue has producers in two phases, and only the other one has dead letters.
-        if node.get(PRODUCERS).is_some() { Kind::Fifo } else { Kind::Locking }
+        if node.get(PRODUCERS).is_some() { NamingRules::Fifo } else { NamingRules::Locking }
     });
-    let mut draft = Draft::new(node, recipe(kind), Library::ZkCurator);
+    let mut draft = FindingDraft::new(node, recipe(kind), Library::ZkCurator);
     draft.inside(items);
     let details = add_items(&mut draft, items, kind);
     draft.details(details);
@@ -60,7 +60,7 @@ fn queue(node: &Node) -> Option<Finding> {
 /// The node of the items, without its parent.
 fn items(node: &Node) -> Option<Finding> {
     let kind = kind_of(node).filter(|_| is_layout(node))?;
-    let mut draft = Draft::new(node, recipe(kind), Library::ZkCurator);
+    let mut draft = FindingDraft::new(node, recipe(kind), Library::ZkCurator);
     let details = add_items(&mut draft, node, kind);
     draft.details(details);
     Some(draft.finish())
@@ -70,17 +70,17 @@ fn is_layout(items: &Node) -> bool {
     items.data == LAYOUT || items.children.iter().any(|node| Bucket::parse(node.name()).is_some())
 }
 
-const fn recipe(kind: Kind) -> RecipeKind {
+const fn recipe(kind: NamingRules) -> RecipeKind {
     match kind {
-        Kind::Fifo => RecipeKind::FifoQueue,
-        Kind::Job => RecipeKind::Jobs,
+        NamingRules::Fifo => RecipeKind::FifoQueue,
+        NamingRules::Job => RecipeKind::Jobs,
         _ => RecipeKind::LockingQueue,
     }
 }
 
 /// The kind of the first item.
-fn kind_of(items: &Node) -> Option<Kind> {
-    let kinds = [Kind::Fifo, Kind::Locking, Kind::Job];
+fn kind_of(items: &Node) -> Option<NamingRules> {
+    let kinds = [NamingRules::Fifo, NamingRules::Locking, NamingRules::Job];
     buckets(items)
         .flat_map(in_bucket)
         .find_map(|(name, _)| kinds.into_iter().find(|kind| kind.place(&name).is_some()))
@@ -96,7 +96,7 @@ fn in_bucket(bucket: &Node) -> impl Iterator<Item = (String, &Node)> {
 }
 
 /// The items in their order.
-fn sorted(items: &Node, kind: Kind) -> Vec<(Place, String, &Node)> {
+fn sorted(items: &Node, kind: NamingRules) -> Vec<(ItemPlace, String, &Node)> {
     let mut sorted: Vec<_> = buckets(items)
         .flat_map(in_bucket)
         .filter_map(|(name, node)| Some((kind.place(&name)?, name, node)))
@@ -108,7 +108,7 @@ fn sorted(items: &Node, kind: Kind) -> Vec<(Place, String, &Node)> {
 }
 
 /// Adds the items, and the claims to them.
-fn add_items<'n>(draft: &mut Draft<'n>, items: &'n Node, kind: Kind) -> Details {
+fn add_items<'n>(draft: &mut FindingDraft<'n>, items: &'n Node, kind: NamingRules) -> Details {
     for bucket in buckets(items) {
         draft.inside(bucket);
         for taker in bucket.children.iter().filter(|node| is_taker(node.name())) {
@@ -128,7 +128,7 @@ fn add_items<'n>(draft: &mut Draft<'n>, items: &'n Node, kind: Kind) -> Details 
             claimed += 1;
             draft.holds(draft.contender(claim, Role::Claim, sequence));
         } else {
-            let role = if kind == Kind::Job { Role::Job } else { Role::Item };
+            let role = if kind == NamingRules::Job { Role::Job } else { Role::Item };
             draft.waits(draft.contender(node, role, sequence));
         }
     }
@@ -136,17 +136,17 @@ fn add_items<'n>(draft: &mut Draft<'n>, items: &'n Node, kind: Kind) -> Details 
 }
 
 /// Adds the consumers that wait for an item, the first of which watches the items.
-fn add_line(draft: &mut Draft<'_>) {
+fn add_line(draft: &mut FindingDraft<'_>) {
     let Some(line) = draft.root().get(LINE) else { return };
     draft.inside(line);
-    let (first, rest) = contenders(draft, line, &[(Rule::exclusive(WAITER), Role::Consumer)]);
+    let (first, rest) = contenders(draft, line, &[(OrderRule::exclusive(WAITER), Role::Consumer)]);
     first.into_iter().chain(rest).for_each(|consumer| draft.waits(consumer));
 }
 
 fn jobs(node: &Node) -> Option<Finding> {
     let (all, pending) = (node.get(ALL)?, node.get(JobPhase::Pending.directory())?);
     let executing = node.get(JobPhase::Executing.directory())?;
-    let mut draft = Draft::new(node, RecipeKind::Jobs, Library::ZkCurator);
+    let mut draft = FindingDraft::new(node, RecipeKind::Jobs, Library::ZkCurator);
     draft.part(all);
     draft.inside(executing);
     let leases = node.get(LEASES);
@@ -173,7 +173,7 @@ fn jobs(node: &Node) -> Option<Finding> {
         }
     }
     draft.inside(pending);
-    let Details::Queue { items, .. } = add_items(&mut draft, pending, Kind::Job) else {
+    let Details::Queue { items, .. } = add_items(&mut draft, pending, NamingRules::Job) else {
         return None;
     };
     counts.push((JobPhase::Pending, items));
@@ -193,7 +193,7 @@ fn jobs(node: &Node) -> Option<Finding> {
 }
 
 /// Adds the delayed jobs, and returns their number.
-fn add_delayed(draft: &mut Draft<'_>) -> usize {
+fn add_delayed(draft: &mut FindingDraft<'_>) -> usize {
     let Some(delayed) = draft.root().get(JobPhase::Delayed.directory()) else { return 0 };
     draft.inside(delayed);
     let mut sorted: Vec<_> =

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Contender, Role};
 use crate::inspect::node::Node;
-use crate::order::{self, Rule, Verdict};
+use crate::order::{self, OrderRule, TurnStep};
 
 /// The contenders among the children of a node: the holders and the waiters.
 pub(super) fn contenders(
-    draft: &Draft<'_>,
+    draft: &FindingDraft<'_>,
     directory: &Node,
-    rules: &[(Rule, Role)],
+    rules: &[(OrderRule, Role)],
 ) -> (Vec<Contender>, Vec<Contender>) {
     let nodes: BTreeMap<&str, &Node> =
         directory.children.iter().map(|node| (node.name(), node)).collect();
@@ -25,14 +25,14 @@ pub(super) fn contenders(
         };
         let mut contender = draft.contender(node, *role, Some(standing.sequence));
         match standing.verdict {
-            Verdict::Wait { on, .. } => match nodes.get(on) {
+            TurnStep::Wait { on, .. } => match nodes.get(on) {
                 Some(on) if !is_downgrade(&contender, on, &holders) => {
                     contender.waits_on = Some(on.path.clone());
                     waiting.push(contender);
                 }
                 _ => holders.push(contender),
             },
-            Verdict::Granted | Verdict::Vanished => holders.push(contender),
+            TurnStep::Granted | TurnStep::Vanished => holders.push(contender),
         }
     }
     (holders, waiting)

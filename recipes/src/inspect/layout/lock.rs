@@ -3,12 +3,12 @@
 use super::line::contenders;
 use super::names::is_tagged;
 use crate::inspect::details::Details;
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
 use crate::leader;
 use crate::lock::{Tags, tag};
-use crate::order::{Blocker, Rule};
+use crate::order::{Blocker, OrderRule};
 
 /// The node of kazoo's `NonBlockingLease`.
 const LEASE_HOLDER: &str = "lease_holder";
@@ -17,7 +17,7 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
     let has = |tag: &str| node.children.iter().any(|child| is_tagged(child.name(), tag));
     let read_write =
         |tags: Tags| vec![(tags.reader(), Role::Reader), (tags.writer(), Role::Writer)];
-    let election = |tag| vec![(Rule::exclusive(tag), Role::Candidate)];
+    let election = |tag| vec![(OrderRule::exclusive(tag), Role::Candidate)];
     let (kind, library, rules) = if node.get(LEASE_HOLDER).is_some() {
         return Some(timed_lease(node));
     } else if has(tag::READ) || has(tag::WRITE) {
@@ -42,17 +42,17 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
 }
 
 /// The rules of a mutex with this tag.
-pub(super) fn mutex(tag: &'static str) -> Vec<(Rule, Role)> {
-    vec![(Rule::exclusive(tag), Role::Exclusive)]
+pub(super) fn mutex(tag: &'static str) -> Vec<(OrderRule, Role)> {
+    vec![(OrderRule::exclusive(tag), Role::Exclusive)]
 }
 
 fn flat<'n>(
     node: &'n Node,
     kind: RecipeKind,
     library: Library,
-    rules: &[(Rule, Role)],
-) -> Draft<'n> {
-    let mut draft = Draft::new(node, kind, library);
+    rules: &[(OrderRule, Role)],
+) -> FindingDraft<'n> {
+    let mut draft = FindingDraft::new(node, kind, library);
     let (holders, waiting) = contenders(&draft, node, rules);
     holders.into_iter().for_each(|contender| draft.holds(contender));
     waiting.into_iter().for_each(|contender| draft.waits(contender));
@@ -63,7 +63,8 @@ fn flat<'n>(
 fn mixed(node: &Node) -> Finding {
     let blocker = |tag: &'static str| Blocker { tag: tag.into(), can_be_replaced: false };
     let waits_for = vec![blocker(tag::LOCK), blocker(tag::KAZOO)];
-    let rule = |tag: &'static str| Rule { waits_for: waits_for.clone(), ..Rule::exclusive(tag) };
+    let rule =
+        |tag: &'static str| OrderRule { waits_for: waits_for.clone(), ..OrderRule::exclusive(tag) };
     let rules = [tag::LOCK, tag::KAZOO].map(|tag| (rule(tag), Role::Exclusive));
     let mut draft = flat(node, RecipeKind::Mutex, Library::Mixed, &rules);
     draft.details(Details::MixedLock);
@@ -72,7 +73,7 @@ fn mixed(node: &Node) -> Finding {
 
 /// kazoo's `NonBlockingLease`: its lock is held only while a client reads or writes the lease.
 fn timed_lease(node: &Node) -> Finding {
-    let mut draft = Draft::new(node, RecipeKind::TimedLease, Library::Kazoo);
+    let mut draft = FindingDraft::new(node, RecipeKind::TimedLease, Library::Kazoo);
     if let Some(lease) = node.get(LEASE_HOLDER) {
         draft.holds(draft.contender(lease, Role::Lease, None));
         let lease = std::str::from_utf8(&lease.data).ok().map(str::to_owned);

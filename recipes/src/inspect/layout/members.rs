@@ -1,7 +1,7 @@
 //! Groups, services, and other nodes whose children are independent.
 
 use super::names::is_hex;
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
 use crate::partition::record::{is_member, parse_parts};
@@ -23,7 +23,7 @@ fn partitioner(node: &Node) -> Option<Finding> {
         if list.is_none() && !members.children.iter().any(is_member) {
             return None;
         }
-        let mut draft = Draft::new(node, RecipeKind::Partitioner, Library::ZkCurator);
+        let mut draft = FindingDraft::new(node, RecipeKind::Partitioner, Library::ZkCurator);
         parts.into_iter().chain(list).for_each(|part| draft.part(part));
         draft.inside(members);
         add(&mut draft, members, is_member);
@@ -36,7 +36,7 @@ fn kazoos_partitioner(node: &Node) -> Option<Finding> {
     if node.children.len() != 2 {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::Partitioner, Library::Kazoo);
+    let mut draft = FindingDraft::new(node, RecipeKind::Partitioner, Library::Kazoo);
     draft.part(locks);
     draft.inside(party);
     add(&mut draft, party, is_shallow);
@@ -45,7 +45,7 @@ fn kazoos_partitioner(node: &Node) -> Option<Finding> {
 
 fn services(node: &Node) -> Option<Finding> {
     node.children.iter().any(is_instance).then(|| {
-        let mut draft = Draft::new(node, RecipeKind::Service, Library::Curator);
+        let mut draft = FindingDraft::new(node, RecipeKind::Service, Library::Curator);
         add(&mut draft, node, is_instance);
         let is_static =
             |path: &str| node.children.iter().any(|child| child.path == path && !is_dynamic(child));
@@ -81,7 +81,7 @@ fn parties(node: &Node) -> Option<Finding> {
     } else {
         return None;
     };
-    let mut draft = Draft::new(node, RecipeKind::Group, Library::Kazoo);
+    let mut draft = FindingDraft::new(node, RecipeKind::Group, Library::Kazoo);
     add(&mut draft, node, rule);
     Some(draft.finish())
 }
@@ -102,14 +102,14 @@ pub(super) fn group(node: &Node) -> Option<Finding> {
     if node.children.is_empty() || !node.children.iter().all(is_member) {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::Group, Library::Curator);
+    let mut draft = FindingDraft::new(node, RecipeKind::Group, Library::Curator);
     draft.guess();
     add(&mut draft, node, is_member);
     Some(draft.finish())
 }
 
 /// Adds the children that are members, sorted by name.
-fn add(draft: &mut Draft<'_>, directory: &Node, is_member: impl Fn(&Node) -> bool) {
+fn add(draft: &mut FindingDraft<'_>, directory: &Node, is_member: impl Fn(&Node) -> bool) {
     let mut members: Vec<_> = directory.children.iter().filter(|node| is_member(node)).collect();
     members.sort_by_key(|node| node.name().to_owned());
     for node in members {

@@ -10,7 +10,7 @@ mod queue;
 pub(super) mod semaphore;
 mod store;
 
-use super::draft::Draft;
+use super::draft::FindingDraft;
 use super::finding::{Finding, Library, RecipeKind};
 use super::node::Node;
 
@@ -31,5 +31,5 @@ pub(super) fn recognise(node: &Node) -> Finding {
     layouts
         .into_iter()
         .find_map(|layout| layout(node))
-        .unwrap_or_else(|| Draft::new(node, RecipeKind::Unknown, Library::Unknown).finish())
+        .unwrap_or_else(|| FindingDraft::new(node, RecipeKind::Unknown, Library::Unknown).finish())
 }

@@ -4,11 +4,11 @@
 use zk_curator::path::SequenceSuffix;
 
 use crate::inspect::details::Details;
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
 use crate::path::is_uuid;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 
 /// The prefix of the items of kazoo's queues.
 const ENTRY: &str = "entry-";
@@ -34,7 +34,7 @@ fn curators(node: &Node) -> Option<Finding> {
     if node.children.iter().filter(is_item).any(Node::is_ephemeral) {
         return Some(lock_path(node, kind));
     }
-    let mut draft = Draft::new(node, recipe, library);
+    let mut draft = FindingDraft::new(node, recipe, library);
     if is_guess {
         draft.guess();
     }
@@ -52,35 +52,35 @@ fn curators(node: &Node) -> Option<Finding> {
 
 /// The kind that most of the names need: an item that Curator has put back has a plain name in
 /// every kind of queue.
-fn kind_of(node: &Node) -> Option<(Kind, RecipeKind, Library, bool)> {
+fn kind_of(node: &Node) -> Option<(NamingRules, RecipeKind, Library, bool)> {
     let names = || node.children.iter().map(Node::name);
-    let has = |kind: Kind| names().any(|name| kind.place(name).is_some());
-    let time = |name: &str| Kind::Id.id_of(name).map(|id| i64::from_str_radix(id, 16));
+    let has = |kind: NamingRules| names().any(|name| kind.place(name).is_some());
+    let time = |name: &str| NamingRules::Id.id_of(name).map(|id| i64::from_str_radix(id, 16));
     let is_time =
         |name: &str| time(name).is_none_or(|time| time.is_ok_and(|time| TIMES.contains(&time)));
-    if has(Kind::Simple) {
-        return Some((Kind::Simple, RecipeKind::SimpleQueue, Library::ZooKeeper, false));
+    if has(NamingRules::Simple) {
+        return Some((NamingRules::Simple, RecipeKind::SimpleQueue, Library::ZooKeeper, false));
     }
     // A name without a middle fits all of these.
-    let plain = |name: &str| Kind::Plain.place(name).is_some();
-    let marked = |kind: Kind| names().any(|name| !plain(name) && kind.place(name).is_some());
+    let plain = |name: &str| NamingRules::Plain.place(name).is_some();
+    let marked = |kind: NamingRules| names().any(|name| !plain(name) && kind.place(name).is_some());
     let of_curator = |kind, recipe, is_guess| Some((kind, recipe, Library::Curator, is_guess));
-    if marked(Kind::Priority) {
-        of_curator(Kind::Priority, RecipeKind::PriorityQueue, false)
-    } else if marked(Kind::Delay) && names().all(is_time) {
-        of_curator(Kind::Delay, RecipeKind::DelayQueue, true)
-    } else if marked(Kind::Id) {
-        of_curator(Kind::Id, RecipeKind::IdQueue, false)
-    } else if has(Kind::Plain) {
-        of_curator(Kind::Plain, RecipeKind::Queue, false)
+    if marked(NamingRules::Priority) {
+        of_curator(NamingRules::Priority, RecipeKind::PriorityQueue, false)
+    } else if marked(NamingRules::Delay) && names().all(is_time) {
+        of_curator(NamingRules::Delay, RecipeKind::DelayQueue, true)
+    } else if marked(NamingRules::Id) {
+        of_curator(NamingRules::Id, RecipeKind::IdQueue, false)
+    } else if has(NamingRules::Plain) {
+        of_curator(NamingRules::Plain, RecipeKind::Queue, false)
     } else {
         None
     }
 }
 
 /// The lock path of a queue: claims with the names of the items.
-fn lock_path(node: &Node, kind: Kind) -> Finding {
-    let mut draft = Draft::new(node, RecipeKind::QueueLocks, Library::Curator);
+fn lock_path(node: &Node, kind: NamingRules) -> Finding {
+    let mut draft = FindingDraft::new(node, RecipeKind::QueueLocks, Library::Curator);
     let mut claims: Vec<_> =
         node.children.iter().filter_map(|child| Some((kind.place(child.name())?, child))).collect();
     claims.sort_by_key(|(place, child)| (*place, child.name().to_owned()));
@@ -97,7 +97,7 @@ fn kazoos(node: &Node) -> Option<Finding> {
     if entries.is_empty() {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::PriorityQueue, Library::Kazoo);
+    let mut draft = FindingDraft::new(node, RecipeKind::PriorityQueue, Library::Kazoo);
     draft.details(Details::Queue { items: entries.len(), claimed: 0, first_deliveries: None });
     for entry in entries {
         draft.waits(draft.contender(entry, Role::Item, number_of(entry)));
@@ -108,7 +108,7 @@ fn kazoos(node: &Node) -> Option<Finding> {
 /// kazoo's `LockingQueue`.
 fn kazoos_locking(node: &Node) -> Option<Finding> {
     let (entries, taken) = (node.get(ENTRIES)?, node.get(TAKEN)?);
-    let mut draft = Draft::new(node, RecipeKind::LockingQueue, Library::Kazoo);
+    let mut draft = FindingDraft::new(node, RecipeKind::LockingQueue, Library::Kazoo);
     draft.inside(entries);
     draft.inside(taken);
     let claims = sorted_entries(taken);
@@ -154,7 +154,7 @@ fn shards(node: &Node) -> Option<Finding> {
     if !node.children.iter().any(is_shard) {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::ShardedQueue, Library::Curator);
+    let mut draft = FindingDraft::new(node, RecipeKind::ShardedQueue, Library::Curator);
     node.children.iter().filter(|node| is_shard(node)).for_each(|shard| draft.part(shard));
     Some(draft.finish())
 }

@@ -4,11 +4,11 @@ use super::line::contenders;
 use super::lock::mutex;
 use super::names::{is_hex, is_tagged};
 use crate::inspect::details::Details;
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Contender, Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
 use crate::lock::tag;
-use crate::order::Rule;
+use crate::order::OrderRule;
 
 /// The end of the path of the lock of kazoo's semaphore, which is next to it.
 pub(in crate::inspect) const KAZOO_LOCK: &str = "-__lock__";
@@ -23,7 +23,7 @@ fn curators(node: &Node) -> Option<Finding> {
     if !is_empty && !has_leases(leases) {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::Semaphore, Library::Curator);
+    let mut draft = FindingDraft::new(node, RecipeKind::Semaphore, Library::Curator);
     draft.details(Details::Semaphore { limit: None });
     draft.inside(leases);
     let mut acquirers = node.get(tag::LOCK_PARENT).map_or_else(Vec::new, |locks| {
@@ -64,7 +64,7 @@ fn is_requested(lease: &Contender, turn: Option<&Contender>) -> bool {
 /// The node `leases` without its parent.
 fn leases_alone(node: &Node) -> Option<Finding> {
     has_leases(node).then(|| {
-        let mut draft = Draft::new(node, RecipeKind::Semaphore, Library::Curator);
+        let mut draft = FindingDraft::new(node, RecipeKind::Semaphore, Library::Curator);
         leases_of(&draft, node).into_iter().for_each(|lease| draft.holds(lease));
         draft.finish()
     })
@@ -75,8 +75,8 @@ fn has_leases(node: &Node) -> bool {
 }
 
 /// The leases in the order of their creation. None of them waits for another by its name.
-fn leases_of(draft: &Draft<'_>, node: &Node) -> Vec<Contender> {
-    let rule = Rule { waits_for: Vec::new(), ..Rule::exclusive(tag::LEASE) };
+fn leases_of(draft: &FindingDraft<'_>, node: &Node) -> Vec<Contender> {
+    let rule = OrderRule { waits_for: Vec::new(), ..OrderRule::exclusive(tag::LEASE) };
     contenders(draft, node, &[(rule, Role::Lease)]).0
 }
 
@@ -87,7 +87,7 @@ fn kazoos(node: &Node) -> Option<Finding> {
     if !node.children.iter().any(|child| is_hex(child.name())) {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::Semaphore, Library::Kazoo);
+    let mut draft = FindingDraft::new(node, RecipeKind::Semaphore, Library::Kazoo);
     draft.details(Details::Semaphore { limit: Some(limit) });
     let mut leases: Vec<_> = node.children.iter().filter(|child| is_hex(child.name())).collect();
     leases.sort_by_key(|lease| (lease.czxid().unwrap_or(i64::MAX), lease.name().to_owned()));

@@ -3,11 +3,11 @@
 
 use crate::config::MAGIC;
 use crate::inspect::details::Details;
-use crate::inspect::draft::Draft;
+use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
 use crate::schedule;
-use crate::two_phase::record::{Record, identity};
+use crate::two_phase::record::{TransactionRecord, identity};
 use crate::two_phase::{Form, SiteState, state_of};
 
 pub(super) fn recognise(node: &Node) -> Option<Finding> {
@@ -15,8 +15,8 @@ pub(super) fn recognise(node: &Node) -> Option<Finding> {
 }
 
 fn transaction(node: &Node) -> Option<Finding> {
-    let (record, outcome) = Record::parse(&node.data)?;
-    let mut draft = Draft::new(node, RecipeKind::TwoPhaseCommit, Library::ZkCurator);
+    let (record, outcome) = TransactionRecord::parse(&node.data)?;
+    let mut draft = FindingDraft::new(node, RecipeKind::TwoPhaseCommit, Library::ZkCurator);
     let identity = identity(&record.id);
     if let Some(identity) = node.get(&identity) {
         draft.part(identity);
@@ -48,7 +48,7 @@ fn config(node: &Node) -> Option<Finding> {
     if node.data != MAGIC {
         return None;
     }
-    let mut draft = Draft::new(node, RecipeKind::ConfigStore, Library::ZkCurator);
+    let mut draft = FindingDraft::new(node, RecipeKind::ConfigStore, Library::ZkCurator);
     let mut keys = Vec::new();
     for part in ["values", "history"].into_iter().filter_map(|name| node.get(name)) {
         draft.part(part);
@@ -64,9 +64,9 @@ fn config(node: &Node) -> Option<Finding> {
 
 /// The slots of a schedule, and their runners.
 fn slots(node: &Node) -> Option<Finding> {
-    let is_slot = |node: &&Node| schedule::record::Record::parse(&node.data).is_some();
+    let is_slot = |node: &&Node| schedule::record::SlotRecord::parse(&node.data).is_some();
     node.children.iter().find(is_slot)?;
-    let mut draft = Draft::new(node, RecipeKind::Schedule, Library::ZkCurator);
+    let mut draft = FindingDraft::new(node, RecipeKind::Schedule, Library::ZkCurator);
     let mut slots: Vec<_> = node.children.iter().filter(is_slot).collect();
     slots.sort_by_key(|slot| slot.name().to_owned());
     for slot in slots {
@@ -85,7 +85,7 @@ fn slots(node: &Node) -> Option<Finding> {
 /// A counter has a directory for the ids of operations.
 fn counter(node: &Node) -> Option<Finding> {
     let operations = node.get("_o")?;
-    let mut draft = Draft::new(node, RecipeKind::Counter, Library::ZkCurator);
+    let mut draft = FindingDraft::new(node, RecipeKind::Counter, Library::ZkCurator);
     draft.part(operations);
     Some(draft.finish())
 }

@@ -14,8 +14,8 @@ use super::guard::with_guard;
 use super::kazoo_semaphore::KazooSemaphore;
 use super::{Error, Guard, tag};
 use crate::contender::Contender;
-use crate::measure::{self, Waiting};
-use crate::order::Rule;
+use crate::measure::{self, WaitMeasure};
+use crate::order::OrderRule;
 use crate::participant::{Participant, participants, participants_at};
 use crate::path::child;
 
@@ -23,58 +23,58 @@ pub use mutex::InterProcessSemaphoreMutex;
 
 /// The name in metrics.
 const RECIPE: &str = "semaphore";
-/// The number of leases that are created at a time.
+/// The number of permits that are created at a time.
 const CREATES_AT_ONCE: usize = 64;
 
-/// A counting semaphore: at most `max_leases` leases at a time, granted in the order of arrival.
+/// A counting semaphore: at most `permits` at a time, granted in the order of arrival.
 ///
 /// # Layout
 /// ```text
 /// /locks/printers                              container, made on first use
-///   ├─ locks                                   container: an InterProcessMutex, held while leases are acquired
+///   ├─ locks                                   container: an InterProcessMutex, held while permits are acquired
 ///   │    └─ _c_<uuid>-lock-0000000009          ephemeral, sequential
 ///   └─ leases                                  container
-///        ├─ _c_<uuid>-lease-0000000004         ephemeral, sequential: a lease; data: its label
+///        ├─ _c_<uuid>-lease-0000000004         ephemeral, sequential: a permit; data: its label
 ///        └─ _c_<uuid>-lease-0000000007
 /// ```
 /// The layout of Apache Curator's `InterProcessSemaphoreV2`. Children with other names are ignored.
 ///
 /// # Protocol
 /// 1. Acquire the mutex `locks`: clients are served in the order of arrival, and only one waits for
-///    leases to end.
-/// 2. Create the leases, and list all of them, in one round trip.
-/// 3. They are granted when the number of leases, up to the last of ours, does not exceed the
+///    permits to end.
+/// 2. Create the permits, and list all of them, in one round trip.
+/// 3. They are granted when the number of permits, up to the last of ours, does not exceed the
 ///    limit.
 /// 4. Otherwise watch the children of `leases`, and list them again at every change.
 /// 5. Release the mutex.
 ///
 /// Without contention this takes six requests, including the release, and two round trips. Several
-/// leases are created together, while the mutex is held, so two clients that want several leases
-/// cannot block each other, each with half of its leases.
+/// permits are created together, while the mutex is held, so two clients that want several permits
+/// cannot block each other, each with half of its permits.
 ///
 /// # Guarantees
-/// * The number of granted leases never exceeds the limit at the time of the last grant. This does
+/// * The number of granted permits never exceeds the limit at the time of the last grant. This does
 ///   not depend on the mutex.
 /// * A grant needs nodes that belong to the present session (CURATOR-604).
-/// * First come, first served: a client that wants many leases is not overtaken by clients that
+/// * First come, first served: a client that wants many permits is not overtaken by clients that
 ///   want few.
 ///
 /// # Assumptions
-/// If Java clients share the semaphore, no client should request several leases at a time without a
-/// time limit: Curator acquires them one by one, with a turn at the mutex for each, so it may keep
-/// some and wait for its next turn behind a [`acquire_many`](Self::acquire_many), which waits for
-/// those leases. A time limit on either side ends that.
+/// If Java clients share the semaphore, no client should request several permits at a time without
+/// a time limit: Curator acquires them one by one, with a turn at the mutex for each, so it may
+/// keep some and wait for its next turn behind a [`acquire_many`](Self::acquire_many), which waits
+/// for those permits. A time limit on either side ends that.
 ///
 /// All clients of the semaphore should have the same limit. If clients have different limits, each
-/// compares its own limit with the leases of all. A client with a low limit waits until few enough
-/// leases are held, and all later clients wait behind it. A client with a high limit acquires
-/// leases beyond the limits of other clients. Keep a limit that may change in a
+/// compares its own limit with the permits of all. A client with a low limit waits until few enough
+/// permits are held, and all later clients wait behind it. A client with a high limit acquires
+/// permits beyond the limits of other clients. Keep a limit that may change in a
 /// [shared count](Self::with_shared_count). The holder stops when [`lost`](Guard::lost) resolves,
 /// or fences its writes.
 ///
 /// # Connection loss
-/// * SUSPENDED: waiters keep waiting; a lease is kept until its session is lost.
-/// * LOST: `lost()` of the lease resolves; waiters enter the queue again, at its end, in
+/// * SUSPENDED: waiters keep waiting; a permit is kept until its session is lost.
+/// * LOST: `lost()` of the permit resolves; waiters enter the queue again, at its end, in
 ///   the next session.
 ///
 /// # Cancel safety
@@ -103,14 +103,14 @@ pub struct InterProcessSemaphore {
     zk: CuratorFramework,
     path: String,
     label: Bytes,
-    limit: Limit,
-    rule: Rule,
+    limit: PermitLimit,
+    rule: OrderRule,
     /// The name in metrics.
     recipe: &'static str,
 }
 
 #[derive(Debug, Clone)]
-enum Limit {
+enum PermitLimit {
     Constant(u32),
     /// The path of a shared count.
     Shared(String),
@@ -118,19 +118,19 @@ enum Limit {
     Kazoo(u32),
 }
 
-/// A lease of an [`InterProcessSemaphore`], or the lock of an [`InterProcessSemaphoreMutex`].
-pub type Lease = Guard<Permit>;
+/// A permit of an [`InterProcessSemaphore`], or the lock of an [`InterProcessSemaphoreMutex`].
+pub type Permit = Guard<PermitKind>;
 
-/// The kind of a [`Lease`].
+/// The kind of a [`Permit`].
 #[derive(Debug)]
-pub struct Permit {
-    /// A watch that did not fire while the lease was waited for: the next change ends it, at the
+pub struct PermitKind {
+    /// A watch that did not fire while the permit was waited for: the next change ends it, at the
     /// latest our own, while to remove it would cost a request.
     _watch: Option<Watch>,
 }
 
-/// All leases there are and their limit, and watches for when that changes.
-struct Listing {
+/// All permits there are and their limit, and watches for when that changes.
+struct PermitListing {
     names: Vec<String>,
     limit: u32,
     leases_watch: Option<Watch>,
@@ -141,20 +141,20 @@ struct Listing {
 impl InterProcessSemaphore {
     /// The semaphore at a path, with a constant limit. Nothing is sent; a path that is not valid is
     /// refused when it is used.
-    pub fn new(zk: &CuratorFramework, path: impl Into<String>, max_leases: u32) -> Self {
-        Self::limited(zk, path.into(), Limit::Constant(max_leases), RECIPE)
+    pub fn new(zk: &CuratorFramework, path: impl Into<String>, permits: u32) -> Self {
+        Self::limited(zk, path.into(), PermitLimit::Constant(permits), RECIPE)
     }
 
     /// The semaphore at a path, whose limit is the shared count at another: the four bytes of a
     /// big-endian `i32`, as Curator's `SharedCount` writes them; below zero counts as none. It may
-    /// change at any time. When it grows, more leases are granted immediately; when it shrinks, no
-    /// lease is taken away.
+    /// change at any time. When it grows, more permits are granted immediately; when it shrinks, no
+    /// permit is taken away.
     pub fn with_shared_count(
         zk: &CuratorFramework,
         path: impl Into<String>,
         count_path: impl Into<String>,
     ) -> Self {
-        Self::limited(zk, path.into(), Limit::Shared(count_path.into()), RECIPE)
+        Self::limited(zk, path.into(), PermitLimit::Shared(count_path.into()), RECIPE)
     }
 
     /// The semaphore at a path, with a constant limit, that is shared with kazoo's `Semaphore`,
@@ -162,34 +162,39 @@ impl InterProcessSemaphore {
     ///
     /// ```text
     /// /locks/printers                      persistent; data: the limit as text
-    ///   └─ <32hex>                         ephemeral: a lease; data: its label
-    /// /locks/printers-__lock__             persistent: a lock of kazoo, held while a lease is acquired
+    ///   └─ <32hex>                         ephemeral: a permit; data: its label
+    /// /locks/printers-__lock__             persistent: a lock of kazoo, held while a permit is acquired
     ///   └─ _c_<uuid>-__lock__0000000009    ephemeral, sequential
     /// ```
-    /// The number of leases is limited only as long as the lock excludes: an acquirer whose session
-    /// ends between the count and the create may exceed it, as with kazoo. Leases are counted
-    /// whatever their names are, so no other node may be below the path. The first acquirer stores
-    /// the limit; others with another limit are refused with [`Error::OtherLimit`].
+    /// The number of permits is limited only as long as the lock excludes: an acquirer whose
+    /// session ends between the count and the create may exceed it, as with kazoo. Permits are
+    /// counted whatever their names are, so no other node may be below the path. The first acquirer
+    /// stores the limit; others with another limit are refused with [`Error::OtherLimit`].
     ///
     /// Semaphores in Java and of [`new`](Self::new) have another layout.
-    pub fn shared_with_kazoo(
-        zk: &CuratorFramework,
-        path: impl Into<String>,
-        max_leases: u32,
-    ) -> Self {
-        Self::limited(zk, path.into(), Limit::Kazoo(max_leases), RECIPE)
+    pub fn with_kazoo(zk: &CuratorFramework, path: impl Into<String>, permits: u32) -> Self {
+        Self::limited(zk, path.into(), PermitLimit::Kazoo(permits), RECIPE)
     }
 
-    fn limited(zk: &CuratorFramework, path: String, limit: Limit, recipe: &'static str) -> Self {
-        // Listing in advance would cost more requests than it saves, because the leases are created
-        // immediately in any case.
-        // The leases decide who has one, so a lost turn does no harm.
-        let rule = Rule { looks_ahead: false, watches_itself: false, ..Rule::exclusive(tag::LOCK) };
+    fn limited(
+        zk: &CuratorFramework,
+        path: String,
+        limit: PermitLimit,
+        recipe: &'static str,
+    ) -> Self {
+        // Listing in advance would cost more requests than it saves, because the permits are
+        // created immediately in any case. The permits decide who has one, so a lost turn does no
+        // harm.
+        let rule = OrderRule {
+            looks_ahead: false,
+            watches_itself: false,
+            ..OrderRule::exclusive(tag::LOCK)
+        };
         measure::lock(zk, recipe);
         Self { zk: zk.uncompressed(), path, label: Bytes::new(), limit, rule, recipe }
     }
 
-    /// The data of our leases, for people who look who holds them. Default: none.
+    /// The data of our permits, for people who look who holds them. Default: none.
     #[must_use]
     pub fn label(mut self, label: impl Into<Bytes>) -> Self {
         self.label = label.into();
@@ -202,7 +207,7 @@ impl InterProcessSemaphore {
         &self.path
     }
 
-    /// Acquires a lease, however long it takes. Compose with `tokio::time::timeout`.
+    /// Acquires a permit, however long it takes. Compose with `tokio::time::timeout`.
     ///
     /// # Errors
     /// * [`Error::Framework`] when a path is not valid, or an operation fails for longer than the
@@ -212,23 +217,23 @@ impl InterProcessSemaphore {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn acquire(&self) -> Result<Lease, Error> {
+    pub async fn acquire(&self) -> Result<Permit, Error> {
         self.acquire_many(1).await?.pop().ok_or(Error::Lost)
     }
 
-    /// Acquires several leases, all or none, however long it takes.
+    /// Acquires several permits, all or none, however long it takes.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); [`Error::OverLimit`] when the constant limit is lower.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn acquire_many(&self, count: u32) -> Result<Vec<Lease>, Error> {
+    pub async fn acquire_many(&self, count: u32) -> Result<Vec<Permit>, Error> {
         let paths = self.paths("acquire", count)?;
         if count == 0 {
             return Ok(Vec::new());
         }
-        let waiting = Waiting::begin();
+        let waiting = WaitMeasure::begin();
         if let Some(kazoo) = self.of_kazoo("acquire")? {
             let leases = Box::pin(kazoo.acquire(count, true)).await?.unwrap_or_default();
             waiting.over(&self.zk, self.recipe);
@@ -251,7 +256,7 @@ impl InterProcessSemaphore {
                 created?
             };
             if !turn.node().is_ours() {
-                // The leases are of the next session. Waiting with these leases, but without the
+                // The permits are of the next session. Waiting with these permits, but without the
                 // turn, would block the client that has the turn.
                 continue;
             }
@@ -262,7 +267,7 @@ impl InterProcessSemaphore {
         }
     }
 
-    /// Acquires a lease if one is free, without waiting for other clients; `None` if none is free,
+    /// Acquires a permit if one is free, without waiting for other clients; `None` if none is free,
     /// or another client waits for one. Two round trips.
     ///
     /// # Errors
@@ -270,18 +275,18 @@ impl InterProcessSemaphore {
     ///
     /// # Cancel safety
     /// Nothing stays behind.
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+    pub async fn try_acquire(&self) -> Result<Option<Permit>, Error> {
         Ok(self.try_acquire_many(1).await?.and_then(|mut leases| leases.pop()))
     }
 
-    /// Acquires several leases, all or none, if they are free, without waiting for other clients.
+    /// Acquires several permits, all or none, if they are free, without waiting for other clients.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
     ///
     /// # Cancel safety
     /// Nothing stays behind.
-    pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Vec<Lease>>, Error> {
+    pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Vec<Permit>>, Error> {
         let paths = self.paths("try_acquire", count)?;
         if let Some(kazoo) = self.of_kazoo("try_acquire")? {
             let leases = Box::pin(kazoo.acquire(count, false)).await?;
@@ -295,18 +300,19 @@ impl InterProcessSemaphore {
         Ok(listing.grants(&leases).then(|| self.leases(leases, listing)))
     }
 
-    /// Acquires a lease, runs `body`, and releases the lease on every way out: as
+    /// Acquires a permit, runs `body`, and releases the permit on every way out: as
     /// [`InterProcessMutex::with`](super::InterProcessMutex::with).
     ///
     /// # Errors
-    /// * [`Error::Lost`] when the lease was lost before `body` was done, or before it was released.
+    /// * [`Error::Lost`] when the permit was lost before `body` was done, or before it was
+    ///   released.
     /// * As [`acquire`](Self::acquire); then `body` did not run.
     ///
     /// # Panics
-    /// When `body` does; the lease is released.
+    /// When `body` does; the permit is released.
     ///
     /// # Cancel safety
-    /// Dropping the future drops `body` and releases the lease in the background.
+    /// Dropping the future drops `body` and releases the permit in the background.
     pub async fn with<F, Fut>(&self, body: F) -> Result<Fut::Output, Error>
     where
         F: FnOnce(Ownership) -> Fut,
@@ -315,7 +321,7 @@ impl InterProcessSemaphore {
         with_guard(self.acquire().await?, body).await
     }
 
-    /// Returns the holders of leases, and the next waiter, in the order of the creates, including
+    /// Returns the holders of permits, and the next waiter, in the order of the creates, including
     /// those of Java's Curator.
     ///
     /// # Errors
@@ -331,13 +337,13 @@ impl InterProcessSemaphore {
         Ok(participants(&self.zk, &paths.leases, tag::LEASE).await?)
     }
 
-    /// Waits until the leases are granted, under our turn; `None` if they are gone.
+    /// Waits until the permits are granted, under our turn; `None` if they are gone.
     async fn granted(
         &self,
-        paths: &Paths,
+        paths: &SemaphorePaths,
         leases: Vec<OwnedNode>,
-        mut listing: Listing,
-    ) -> Result<Option<Vec<Lease>>, Error> {
+        mut listing: PermitListing,
+    ) -> Result<Option<Vec<Permit>>, Error> {
         while !listing.grants(&leases) {
             if !listing.has(&leases) || leases.iter().any(|lease| !lease.is_ours()) {
                 return Ok(None);
@@ -361,13 +367,13 @@ impl InterProcessSemaphore {
         Ok(Some(self.leases(leases, listing))) // 3, and 5 when the turn is dropped
     }
 
-    /// Creates leases, and lists all there are, in one round trip.
+    /// Creates permits, and lists all there are, in one round trip.
     async fn create(
         &self,
-        paths: &Paths,
+        paths: &SemaphorePaths,
         count: u32,
         watched: bool,
-    ) -> Result<(Vec<OwnedNode>, Listing), Error> {
+    ) -> Result<(Vec<OwnedNode>, PermitListing), Error> {
         let create = || {
             self.zk
                 .create(child(&paths.leases, tag::LEASE))
@@ -387,16 +393,16 @@ impl InterProcessSemaphore {
         Ok((leases, listing))
     }
 
-    async fn list(&self, paths: &Paths, watched: bool) -> Result<Listing, Error> {
+    async fn list(&self, paths: &SemaphorePaths, watched: bool) -> Result<PermitListing, Error> {
         // A followed read waits for an outage to end, the other one fails.
         let read = try_join(self.list_leases(paths, watched), self.read_limit(watched)).await?;
         let ((names, leases_watch), (limit, limit_watch)) = read;
-        Ok(Listing { names, limit, leases_watch, limit_watch })
+        Ok(PermitListing { names, limit, leases_watch, limit_watch })
     }
 
     async fn list_leases(
         &self,
-        paths: &Paths,
+        paths: &SemaphorePaths,
         watched: bool,
     ) -> Result<(Vec<String>, Option<Watch>), Error> {
         let children = self.zk.children(paths.leases.as_str());
@@ -413,12 +419,14 @@ impl InterProcessSemaphore {
 
     async fn read_limit(&self, watched: bool) -> Result<(u32, Option<DataWatch>), Error> {
         match &self.limit {
-            Limit::Constant(limit) | Limit::Kazoo(limit) => Ok((*limit, None)),
-            Limit::Shared(path) if watched => {
+            PermitLimit::Constant(limit) | PermitLimit::Kazoo(limit) => Ok((*limit, None)),
+            PermitLimit::Shared(path) if watched => {
                 let mut watch = Some(self.zk.watch_data(path));
                 Ok((self.next_limit(&mut watch).await?, watch))
             }
-            Limit::Shared(path) => Ok((self.limit_of(path, self.zk.get_data(path).await?)?, None)),
+            PermitLimit::Shared(path) => {
+                Ok((self.limit_of(path, self.zk.get_data(path).await?)?, None))
+            }
         }
     }
 
@@ -427,7 +435,7 @@ impl InterProcessSemaphore {
         let Some(watch) = watch else { return pending().await };
         let data = match watch.next().await? {
             Some((data, _)) => data,
-            // Fails, unless the lease has arrived in between.
+            // Fails, unless the count has arrived in between.
             None => self.zk.get_data(watch.path()).await?,
         };
         self.limit_of(watch.path(), data)
@@ -443,41 +451,46 @@ impl InterProcessSemaphore {
     }
 
     fn of_kazoo(&self, operation: &'static str) -> Result<Option<KazooSemaphore<'_>>, Error> {
-        let Limit::Kazoo(limit) = self.limit else { return Ok(None) };
+        let PermitLimit::Kazoo(limit) = self.limit else { return Ok(None) };
         KazooSemaphore::new(&self.zk, operation, &self.path, limit, &self.label).map(Some)
     }
 
-    fn kazoo_leases(&self, nodes: Vec<OwnedNode>) -> Vec<Lease> {
-        let lease = |node| Guard::new(&self.zk, node, Permit { _watch: None }, self.recipe);
+    fn kazoo_leases(&self, nodes: Vec<OwnedNode>) -> Vec<Permit> {
+        let lease = |node| Guard::new(&self.zk, node, PermitKind { _watch: None }, self.recipe);
         nodes.into_iter().map(lease).collect()
     }
 
-    fn leases(&self, nodes: Vec<OwnedNode>, mut listing: Listing) -> Vec<Lease> {
+    fn leases(&self, nodes: Vec<OwnedNode>, mut listing: PermitListing) -> Vec<Permit> {
         let lease = |node| {
-            Guard::new(&self.zk, node, Permit { _watch: listing.leases_watch.take() }, self.recipe)
+            Guard::new(
+                &self.zk,
+                node,
+                PermitKind { _watch: listing.leases_watch.take() },
+                self.recipe,
+            )
         };
         nodes.into_iter().map(lease).collect()
     }
 
-    fn paths(&self, operation: &'static str, count: u32) -> Result<Paths, Error> {
-        if let Limit::Constant(limit) | Limit::Kazoo(limit) = self.limit
+    fn paths(&self, operation: &'static str, count: u32) -> Result<SemaphorePaths, Error> {
+        if let PermitLimit::Constant(limit) | PermitLimit::Kazoo(limit) = self.limit
             && count > limit
         {
             return Err(Error::OverLimit { asked: count, limit });
         }
         let parent = ZPath::for_operation(operation, self.path.as_str())?;
         let path = |name| ZPath::for_operation(operation, child(&parent, name));
-        Ok(Paths { locks: path(tag::LOCK_PARENT)?, leases: path(tag::LEASE_PARENT)? })
+        Ok(SemaphorePaths { locks: path(tag::LOCK_PARENT)?, leases: path(tag::LEASE_PARENT)? })
     }
 }
 
-struct Paths {
+struct SemaphorePaths {
     locks: ZPath,
     leases: ZPath,
 }
 
-impl Listing {
-    /// Returns `true` if these leases are granted, and are ours.
+impl PermitListing {
+    /// Returns `true` if these permits are granted, and are ours.
     fn grants(&self, leases: &[OwnedNode]) -> bool {
         let ours: Vec<_> = leases.iter().map(OwnedNode::name).collect();
         rules::grants(&self.names, &ours, self.limit) && leases.iter().all(OwnedNode::is_ours)

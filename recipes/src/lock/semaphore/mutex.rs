@@ -1,4 +1,4 @@
-//! The lock that is a semaphore with one lease.
+//! The lock that is a semaphore with one permit.
 
 use std::future::Future;
 
@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::{InterProcessSemaphore, Lease, Limit};
+use super::{InterProcessSemaphore, Permit, PermitLimit};
 use crate::lock::{AnyGuard, Error, Guard, InterProcessLock};
 use crate::participant::Participant;
 
 /// The name in metrics.
 const RECIPE: &str = "semaphore_mutex";
 
-/// A lock with one holder at a time that is a semaphore with one lease, wire-compatible with Apache
-/// Curator's `InterProcessSemaphoreMutex`. Where no Java contends for it,
+/// A lock with one holder at a time that is a semaphore with one permit, wire-compatible with
+/// Apache Curator's `InterProcessSemaphoreMutex`. Where no Java contends for it,
 /// [`InterProcessMutex`](crate::lock::InterProcessMutex) does the same with half the requests.
 ///
 /// Layout, protocol, guarantees, connection loss and cancel safety are those of
@@ -53,7 +53,7 @@ impl InterProcessSemaphoreMutex {
         path: impl Into<String>,
         recipe: &'static str,
     ) -> Self {
-        let limit = Limit::Constant(1);
+        let limit = PermitLimit::Constant(1);
         Self { semaphore: InterProcessSemaphore::limited(zk, path.into(), limit, recipe) }
     }
 
@@ -77,7 +77,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
-    pub async fn acquire(&self) -> Result<Lease, Error> {
+    pub async fn acquire(&self) -> Result<Permit, Error> {
         self.semaphore.acquire().await
     }
 
@@ -88,7 +88,7 @@ impl InterProcessSemaphoreMutex {
     ///
     /// # Cancel safety
     /// Nothing stays behind.
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+    pub async fn try_acquire(&self) -> Result<Option<Permit>, Error> {
         self.semaphore.try_acquire().await
     }
 

@@ -1,16 +1,16 @@
-//! Which leases of a semaphore are granted. Pure.
+//! Which permits of a semaphore are granted. Pure.
 
 use zk_curator::path::SequenceSuffix;
 
 use crate::lock::tag;
 use crate::order::is_in_order;
 
-/// Returns `true` if all of our leases are among the names, and there are not more leases than the
-/// limit up to the last of ours.
+/// Returns `true` if all of our permits are among the names, and there are not more permits than
+/// the limit up to the last of ours.
 ///
-/// Leases that came later do not count: they are not granted before ours. There are none, unless
-/// another client has deleted the turn of a waiter. If all leases counted, two such waiters would
-/// wait for each other. Curator counts all, so whom it grants a lease is among the first as well.
+/// Permits that came later do not count: they are not granted before ours. There are none, unless
+/// another client has deleted the turn of a waiter. If all permits counted, two such waiters would
+/// wait for each other. Curator counts all, so whom it grants a permit is among the first as well.
 pub(super) fn grants(names: &[String], ours: &[&str], limit: u32) -> bool {
     let numbers = || names.iter().filter_map(|name| number(name));
     let last = ours.iter().filter_map(|name| number(name)).max();
@@ -19,7 +19,7 @@ pub(super) fn grants(names: &[String], ours: &[&str], limit: u32) -> bool {
     u32::try_from(all).is_ok_and(|all| all <= limit) && has(names, ours.iter().copied())
 }
 
-/// Returns `true` if all of our leases are among the names.
+/// Returns `true` if all of our permits are among the names.
 pub(super) fn has<'a>(names: &[String], mut ours: impl Iterator<Item = &'a str>) -> bool {
     ours.all(|own| names.iter().any(|name| name == own))
 }

@@ -11,9 +11,9 @@ use zk_curator::path::ZPath;
 use zk_curator::{ErrorKind, Ownership, Stat};
 
 use super::consumer::Consumer;
-use super::kind::{Engine, Finish, QueueKind, Source, TakenItem};
-use super::pipeline::{Pipeline, Stage, Stages};
-use super::removal::{Removed, delete_all, delete_with_receipt};
+use super::kind::{Engine, Finish, ItemSource, QueueKind, TakenItem};
+use super::pipeline::{Pipeline, PipelineStep, StageCounts};
+use super::removal::{RemovalOutcome, delete_all, delete_with_receipt};
 use crate::queue::error::Error;
 use crate::queue::feed::driver::{FeedDriver, Turn};
 use crate::queue::produce::unconfirmed::{Unconfirmed, is_unconfirmed};
@@ -41,6 +41,9 @@ const FRESH: Duration = Duration::from_millis(100);
 #[non_exhaustive]
 pub struct AutoAck;
 
+/// The consumer of a queue that removes an item before it delivers it.
+pub type AutoAckConsumer = Consumer<AutoAck>;
+
 impl QueueKind for AutoAck {
     type Delivery = Item;
     type Message = Bytes;
@@ -48,7 +51,7 @@ impl QueueKind for AutoAck {
 }
 
 impl Engine for AutoAck {
-    type Source = Removals;
+    type Source = AutoAckSource;
     type Item = ();
 }
 
@@ -60,7 +63,7 @@ impl Consumer<AutoAck> {
         refresh_after: u32,
     ) -> Self {
         let feed = FeedDriver::new(layout, line, refresh_after);
-        Self::of(Removals::new(feed, Removing::Delete))
+        Self::of(AutoAckSource::new(feed, RemovalMethod::Delete))
     }
 
     /// Takes the items of a layout, and leaves receipts.
@@ -70,7 +73,7 @@ impl Consumer<AutoAck> {
         unconfirmed: Option<Unconfirmed>,
     ) -> Self {
         let feed = FeedDriver::new(layout, line, 1).guarded();
-        Self::of(Removals::new(feed, Removing::Receipt(unconfirmed)))
+        Self::of(AutoAckSource::new(feed, RemovalMethod::Receipt(unconfirmed)))
     }
 
     /// Sets the number of items that are removed at a time, from 1. They share one round trip, but
@@ -91,22 +94,22 @@ impl Consumer<AutoAck> {
 }
 
 /// Prefetches the items of a feed, in their order, and removes them.
-pub(in crate::queue) struct Removals {
+pub(in crate::queue) struct AutoAckSource {
     feed: FeedDriver,
-    removing: Removing,
+    removing: RemovalMethod,
     pipeline: Pipeline,
     fetches: VecDeque<Fetch>,
     /// The items that were read and will be removed together.
     gathered: Vec<Gathered>,
-    removals: VecDeque<Removal>,
+    removals: VecDeque<RemovalBatch>,
     /// The outcomes of the removals that were sent first.
-    removed: VecDeque<(Item, Result<Removed, zk_curator::Error>)>,
+    removed: VecDeque<(Item, Result<RemovalOutcome, zk_curator::Error>)>,
     /// The time at which the last item was delivered.
     handed_out: Option<Instant>,
 }
 
 /// The method by which items are removed.
-enum Removing {
+enum RemovalMethod {
     /// By a delete.
     Delete,
     /// With a receipt in our node among the items, for which the feed must be guarded. After a lost
@@ -117,7 +120,7 @@ enum Removing {
 
 /// The next stage that is not only a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum RemovalStep {
     Remove,
     HandOut,
     End,
@@ -153,14 +156,14 @@ impl First {
 }
 
 /// Items that are being removed together.
-struct Removal {
+struct RemovalBatch {
     items: Vec<Item>,
-    done: Started<Vec<Result<Removed, zk_curator::Error>>>,
+    done: Started<Vec<Result<RemovalOutcome, zk_curator::Error>>>,
 }
 
-impl Removals {
-    fn new(feed: FeedDriver, removing: Removing) -> Self {
-        let pipeline = Pipeline::new(Self::PREFETCH, matches!(removing, Removing::Delete));
+impl AutoAckSource {
+    fn new(feed: FeedDriver, removing: RemovalMethod) -> Self {
+        let pipeline = Pipeline::new(Self::PREFETCH, matches!(removing, RemovalMethod::Delete));
         Self {
             feed,
             removing,
@@ -206,8 +209,8 @@ impl Removals {
         }
     }
 
-    fn stages(&self) -> Stages {
-        Stages {
+    fn stages(&self) -> StageCounts {
+        StageCounts {
             fetching: self.fetches.len(),
             gathered: self.gathered.len(),
             removing: self.removals.iter().map(|removal| removal.items.len()).sum(),
@@ -265,10 +268,10 @@ impl Removals {
         });
         let (items, nodes): (Vec<_>, Vec<_>) = gathered.unzip();
         let done = match (&self.removing, self.feed.guard()) {
-            (Removing::Delete, _) => {
+            (RemovalMethod::Delete, _) => {
                 Started::new(delete_all(zk, nodes.into_iter().map(|(node, _)| node).collect()))
             }
-            (Removing::Receipt(_), Some(receipt)) => {
+            (RemovalMethod::Receipt(_), Some(receipt)) => {
                 let receipt = Arc::clone(receipt);
                 Started::new(async move {
                     let mut removed = Vec::new();
@@ -282,19 +285,19 @@ impl Removals {
                 })
             }
             // Our node has ended with its session after the items were listed.
-            (Removing::Receipt(_), None) => return self.reset(),
+            (RemovalMethod::Receipt(_), None) => return self.reset(),
         };
         for _ in &items {
             self.feed.took(turn);
         }
-        self.removals.push_back(Removal { items, done });
+        self.removals.push_back(RemovalBatch { items, done });
         self.feed.start_check();
     }
 
     async fn await_removal(&mut self) {
         let Some(removal) = self.removals.front_mut() else { return };
         let removed = (&mut removal.done).await;
-        if let Some(Removal { items, .. }) = self.removals.pop_front() {
+        if let Some(RemovalBatch { items, .. }) = self.removals.pop_front() {
             self.removed.extend(items.into_iter().zip(removed));
         }
     }
@@ -303,17 +306,17 @@ impl Removals {
     async fn hand_out(&mut self) -> Result<Option<Item>, Error> {
         let Some((item, removed)) = self.removed.pop_front() else { return Ok(None) };
         match removed {
-            Ok(Removed::Ours) => {
+            Ok(RemovalOutcome::Ours) => {
                 self.pipeline.handed_out();
                 self.handed_out = Some(Instant::now());
                 return Ok(Some(item));
             }
-            Ok(Removed::Others) => self.missed(),
-            Ok(Removed::Not) => {
+            Ok(RemovalOutcome::Others) => self.missed(),
+            Ok(RemovalOutcome::Not) => {
                 self.feed.unguard();
                 self.reset();
             }
-            Ok(Removed::HasChildren) => self.stays(&item.path).await?,
+            Ok(RemovalOutcome::HasChildren) => self.stays(&item.path).await?,
             Err(error) if error.may_have_applied() => {
                 return Err(Error::Unknown { item: Box::new(item), why: error });
             }
@@ -330,7 +333,7 @@ impl Removals {
         self.pipeline.begin();
         loop {
             let next = self.advance().await?;
-            if next == Next::End {
+            if next == RemovalStep::End {
                 return Ok(None);
             }
             // What was removed by an earlier call comes first.
@@ -347,19 +350,19 @@ impl Removals {
     }
 
     /// Goes on until items can be removed or delivered, or there are none.
-    async fn advance(&mut self) -> Result<Next, Error> {
+    async fn advance(&mut self) -> Result<RemovalStep, Error> {
         loop {
             if let Some(name) = self.feed.core.items.pop_foreign() {
                 return Err(self.feed.foreign(&name));
             }
             self.fetch();
             match self.pipeline.next(self.stages()) {
-                Stage::Refresh => self.refresh().await?,
-                Stage::AwaitFetch => self.await_fetch().await?,
-                Stage::AwaitRemoval => self.await_removal().await,
-                Stage::Remove => return Ok(Next::Remove),
-                Stage::HandOut => return Ok(Next::HandOut),
-                Stage::End => return Ok(Next::End),
+                PipelineStep::Refresh => self.refresh().await?,
+                PipelineStep::AwaitFetch => self.await_fetch().await?,
+                PipelineStep::AwaitRemoval => self.await_removal().await,
+                PipelineStep::Remove => return Ok(RemovalStep::Remove),
+                PipelineStep::HandOut => return Ok(RemovalStep::HandOut),
+                PipelineStep::End => return Ok(RemovalStep::End),
             }
         }
     }
@@ -381,14 +384,14 @@ impl Removals {
 
     /// An item that was removed is delivered again.
     pub(super) fn give_back(&mut self, item: Item) {
-        self.removed.push_front((item, Ok(Removed::Ours)));
+        self.removed.push_front((item, Ok(RemovalOutcome::Ours)));
     }
 
     /// An item has been read.
     async fn found(&mut self, name: String, data: Bytes, stat: Stat) -> Result<(), Error> {
         let layout = self.feed.layout.clone();
         let path = layout.item(&name);
-        if let Removing::Receipt(Some(unconfirmed)) = &self.removing
+        if let RemovalMethod::Receipt(Some(unconfirmed)) = &self.removing
             && is_unconfirmed(&name, &stat)
         {
             let (producer, strict) = (unconfirmed.producer(&data), unconfirmed.strict);
@@ -450,8 +453,8 @@ impl Removals {
     }
 }
 
-impl Source<AutoAck> for Removals {
-    const IS_TAKEN: bool = true;
+impl ItemSource<AutoAck> for AutoAckSource {
+    const LOSES_UNDELIVERED: bool = true;
     const PREFETCH: usize = 16;
 
     fn layout(&self) -> &QueueLayout {
@@ -472,13 +475,13 @@ impl Source<AutoAck> for Removals {
         self.pipeline.begin();
         loop {
             match self.advance().await? {
-                Next::Remove => self.remove(turn),
-                Next::HandOut => {
+                RemovalStep::Remove => self.remove(turn),
+                RemovalStep::HandOut => {
                     if let Some(item) = self.hand_out().await? {
                         return Ok(Some(item));
                     }
                 }
-                Next::End => return Ok(None),
+                RemovalStep::End => return Ok(None),
             }
         }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::queue::feed::items::{Items, Seen};
-use crate::queue::feed::machine::Feed;
+use crate::queue::feed::items::{FeedItems, SeenItem};
+use crate::queue::feed::machine::FeedMachine;
 
 /// The number of items of the list that are read together.
 const SCOUTED: usize = 128;
@@ -27,22 +27,22 @@ pub(crate) struct Claiming {
     /// The items that are being claimed, in their order.
     under_way: VecDeque<String>,
     /// The next item to deliver, unless another item comes before it.
-    held: Option<Held>,
-    contention: Contention,
+    held: Option<HeldClaim>,
+    contention: ClaimContention,
     /// The number of reads of the front of the list since the last claim.
     looks: usize,
 }
 
 /// An item that is claimed, and that is delivered unless another item comes before it.
 #[derive(Debug)]
-struct Held {
+struct HeldClaim {
     name: String,
-    look: Look,
+    look: EarlierItems,
 }
 
 /// The knowledge of the items that come before one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum EarlierItems {
     /// Nothing yet.
     Unknown,
     /// There are new items, and no list of them.
@@ -57,7 +57,7 @@ enum Look {
 /// before an item is claimed. All consumers read the same front, so the next attempt follows a
 /// random pause within a window that grows with every failure.
 #[derive(Debug, Default)]
-struct Contention {
+struct ClaimContention {
     /// `true` if the front of the list must be read first.
     is_likely: bool,
     /// The longest pause, in round trips.
@@ -67,7 +67,7 @@ struct Contention {
 
 /// The next step of a driver.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum ClaimAction {
     /// Reports a node that is no item.
     Report(String),
     /// Checks whether there are new items.
@@ -89,11 +89,11 @@ pub(crate) enum Action {
 
 /// A report of a driver.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum ClaimReport {
     /// The result of the check for new items.
     Refreshed(bool),
     OthersListed,
-    Scouted(Vec<Seen>),
+    Scouted(Vec<SeenItem>),
     /// The first item that was under way is claimed.
     Ours,
     /// Another client has it, by the node at this path. The attempt took `round_trip`; `by_chance`
@@ -109,7 +109,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-impl Contention {
+impl ClaimContention {
     /// Another client was faster.
     fn collided(&mut self, round_trip: Duration, by_chance: f64, now: Instant) {
         self.is_likely = true;
@@ -137,7 +137,7 @@ impl Claiming {
             gives_way,
             under_way: VecDeque::new(),
             held: None,
-            contention: Contention::default(),
+            contention: ClaimContention::default(),
             looks: 0,
         }
     }
@@ -153,7 +153,7 @@ impl Claiming {
     }
 
     /// Begins to search for an item.
-    pub(crate) fn begin(&mut self, feed: &mut Feed, now: Instant) {
+    pub(crate) fn begin(&mut self, feed: &mut FeedMachine, now: Instant) {
         // Only once: finding all of them claimed again takes time.
         if feed.retry_stale(now) {
             self.expect_others();
@@ -163,36 +163,38 @@ impl Claiming {
 
     /// Returns what to do next. The time that items are due by is `wall`, in milliseconds since
     /// 1970.
-    pub(crate) fn next(&mut self, feed: &mut Feed, wall: i64) -> Action {
+    pub(crate) fn next(&mut self, feed: &mut FeedMachine, wall: i64) -> ClaimAction {
         if let Some(name) = feed.items.pop_foreign() {
-            return Action::Report(name);
+            return ClaimAction::Report(name);
         }
         feed.return_freed();
         match &self.held {
-            Some(Held { look: Look::Unknown, .. }) => return Action::Refresh,
-            Some(Held { look: Look::New, name }) => return Action::ListOthers(name.clone()),
+            Some(HeldClaim { look: EarlierItems::Unknown, .. }) => return ClaimAction::Refresh,
+            Some(HeldClaim { look: EarlierItems::New, name }) => {
+                return ClaimAction::ListOthers(name.clone());
+            }
             _ => {}
         }
         if let Some(names) = self.scouted(feed, wall) {
-            return Action::Scout { names, not_before: self.contention.paused_until };
+            return ClaimAction::Scout { names, not_before: self.contention.paused_until };
         }
         let names = self.claimed(feed, wall);
         if !names.is_empty() {
             self.looks = 0;
-            return Action::Claim { names, is_contended: self.contention.is_likely };
+            return ClaimAction::Claim { names, is_contended: self.contention.is_likely };
         }
         if self.under_way.front().is_some_and(|name| self.is_wanted(&feed.items, name)) {
-            return Action::Await;
+            return ClaimAction::Await;
         }
         self.looks = 0;
         match self.held.take() {
-            Some(Held { name, .. }) => Action::HandOut(name),
-            None => Action::End,
+            Some(HeldClaim { name, .. }) => ClaimAction::HandOut(name),
+            None => ClaimAction::End,
         }
     }
 
     /// Returns the items at the front of the list, if their claims must be read first.
-    fn scouted(&mut self, feed: &mut Feed, wall: i64) -> Option<Vec<String>> {
+    fn scouted(&mut self, feed: &mut FeedMachine, wall: i64) -> Option<Vec<String>> {
         let is_needed = self.contention.is_likely
             && self.under_way.is_empty()
             && self.looks <= LOOKS
@@ -210,7 +212,7 @@ impl Claiming {
         Some(names)
     }
 
-    fn claimed(&mut self, feed: &mut Feed, wall: i64) -> Vec<String> {
+    fn claimed(&mut self, feed: &mut FeedMachine, wall: i64) -> Vec<String> {
         let mut names = Vec::new();
         // If other consumers claim items, too, the prefetched items are claimed together, right
         // after the read.
@@ -227,7 +229,7 @@ impl Claiming {
     }
 
     /// Returns `true` if an item is claimed and delivered before the held one.
-    fn is_wanted(&self, items: &Items, name: &str) -> bool {
+    fn is_wanted(&self, items: &FeedItems, name: &str) -> bool {
         match &self.held {
             Some(held) => {
                 self.gives_way && items.kind.is_reordered() && items.is_before(name, &held.name)
@@ -237,35 +239,35 @@ impl Claiming {
     }
 
     /// Takes over what a driver reports.
-    pub(crate) fn step(&mut self, feed: &mut Feed, outcome: Outcome, now: Instant) {
+    pub(crate) fn step(&mut self, feed: &mut FeedMachine, outcome: ClaimReport, now: Instant) {
         match outcome {
-            Outcome::Refreshed(is_new) => {
+            ClaimReport::Refreshed(is_new) => {
                 let is_new = is_new && self.gives_way;
                 if is_new {
                     // Later claims may have to be delivered later, too.
                     self.under_way.clear();
                 }
-                self.looked(if is_new { Look::New } else { Look::Done });
+                self.looked(if is_new { EarlierItems::New } else { EarlierItems::Done });
             }
-            Outcome::OthersListed => self.looked(Look::Done),
-            Outcome::Scouted(seen) => {
-                let free = seen.iter().filter(|seen| matches!(seen, Seen::Free)).count();
+            ClaimReport::OthersListed => self.looked(EarlierItems::Done),
+            ClaimReport::Scouted(seen) => {
+                let free = seen.iter().filter(|seen| matches!(seen, SeenItem::Free)).count();
                 self.contention.found(seen.len() - free);
                 feed.replace_front(seen, now);
                 if free > 0 {
                     self.looks = LOOKS + 1;
                 }
             }
-            Outcome::Ours => {
+            ClaimReport::Ours => {
                 self.contention.succeeded();
                 let Some(name) = self.under_way.pop_front() else { return };
-                if let Some(Held { name, .. }) =
-                    self.held.replace(Held { name, look: Look::Unknown })
+                if let Some(HeldClaim { name, .. }) =
+                    self.held.replace(HeldClaim { name, look: EarlierItems::Unknown })
                 {
                     feed.items.put_back([name]);
                 }
             }
-            Outcome::Others { on, round_trip, by_chance } => {
+            ClaimReport::Others { on, round_trip, by_chance } => {
                 self.contention.collided(round_trip, by_chance, now);
                 let Some(name) = self.under_way.pop_front() else { return };
                 match on {
@@ -273,17 +275,17 @@ impl Claiming {
                     None => drop(feed.missed()),
                 }
             }
-            Outcome::Aside => {
+            ClaimReport::Aside => {
                 self.under_way.pop_front().into_iter().for_each(|name| feed.items.put_aside(name));
             }
-            Outcome::Failed => {
+            ClaimReport::Failed => {
                 self.under_way.pop_front();
                 feed.reset();
             }
         }
     }
 
-    fn looked(&mut self, look: Look) {
+    fn looked(&mut self, look: EarlierItems) {
         self.held.iter_mut().for_each(|held| held.look = look);
     }
 }

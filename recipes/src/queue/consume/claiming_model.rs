@@ -7,11 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::claiming::{Action, Claiming, Outcome};
-use crate::queue::feed::effects::{Effect, Input, Order, ParentStat};
-use crate::queue::feed::items::Seen;
-use crate::queue::feed::machine::Feed;
-use crate::queue::wire::name::{Kind, priority};
+use super::claiming::{ClaimAction, ClaimReport, Claiming};
+use crate::queue::feed::effects::{FeedEffect, FeedInput, ListingOptions, ParentStat};
+use crate::queue::feed::items::SeenItem;
+use crate::queue::feed::machine::FeedMachine;
+use crate::queue::wire::name::{NamingRules, priority};
 
 /// The state of an item at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +22,10 @@ enum State {
 }
 
 struct Play {
-    kind: Kind,
+    kind: NamingRules,
     items: BTreeMap<String, State>,
     stat: ParentStat,
-    feed: Feed,
+    feed: FeedMachine,
     claiming: Claiming,
     /// The claims that are under way.
     sent: VecDeque<String>,
@@ -34,14 +34,14 @@ struct Play {
 }
 
 impl Play {
-    fn new(kind: Kind, prefetch: usize) -> Self {
+    fn new(kind: NamingRules, prefetch: usize) -> Self {
         let mut claiming = Claiming::new(true);
         claiming.prefetch = prefetch;
         Self {
             kind,
             items: BTreeMap::new(),
             stat: ParentStat { czxid: 1, cversion: 0, children: 0 },
-            feed: Feed::new(kind, 1),
+            feed: FeedMachine::new(kind, 1),
             claiming,
             sent: VecDeque::new(),
             handed_out: Vec::new(),
@@ -50,7 +50,8 @@ impl Play {
     }
 
     fn put(&mut self, rank: i32) {
-        let middle = if self.kind == Kind::Priority { priority(rank) } else { String::new() };
+        let middle =
+            if self.kind == NamingRules::Priority { priority(rank) } else { String::new() };
         let number = self.stat.cversion;
         self.items.insert(format!("{}{middle}{number:010}", self.kind.tag()), State::Free);
         self.stat =
@@ -77,17 +78,17 @@ impl Play {
     }
 
     fn list(&mut self) {
-        let order = Order { is_watched: false, is_guarded: true, enough: 1 };
+        let order = ListingOptions { is_watched: false, is_guarded: true, enough: 1 };
         assert_eq!(
-            self.feed.step(Input::List(order), self.now),
-            Effect::ListParent { is_watched: false }
+            self.feed.step(FeedInput::List(order), self.now),
+            FeedEffect::ListParent { is_watched: false }
         );
         let names = self.items.keys().cloned().collect();
-        let listed = self.feed.step(Input::Parent(Some((names, self.stat))), self.now);
-        assert_eq!(listed, Effect::Done);
+        let listed = self.feed.step(FeedInput::Parent(Some((names, self.stat))), self.now);
+        assert_eq!(listed, FeedEffect::Done);
     }
 
-    fn step(&mut self, outcome: Outcome) {
+    fn step(&mut self, outcome: ClaimReport) {
         self.claiming.step(&mut self.feed, outcome, self.now);
         self.sent.truncate(self.claiming.under_way());
     }
@@ -95,33 +96,33 @@ impl Play {
     /// Performs one action. Returns whether there was one.
     fn perform(&mut self) -> bool {
         match self.claiming.next(&mut self.feed, 0) {
-            Action::Report(name) => panic!("{name} is an item"),
-            Action::Refresh => {
+            ClaimAction::Report(name) => panic!("{name} is an item"),
+            ClaimAction::Refresh => {
                 let is_due = self.feed.is_refresh_due() && self.feed.has_list(true);
                 let is_new = is_due && self.feed.refreshed(Some(self.stat));
-                self.step(Outcome::Refreshed(is_new));
+                self.step(ClaimReport::Refreshed(is_new));
             }
-            Action::ListOthers(name) => {
+            ClaimAction::ListOthers(name) => {
                 self.list();
                 self.feed.items.remove(&name);
-                self.step(Outcome::OthersListed);
+                self.step(ClaimReport::OthersListed);
             }
-            Action::Scout { names, .. } => {
+            ClaimAction::Scout { names, .. } => {
                 let seen = names.iter().map(|name| match self.items.get(name) {
-                    Some(State::Free) => Seen::Free,
-                    Some(_) => Seen::Claimed(format!("/{name}")),
-                    None => Seen::Gone,
+                    Some(State::Free) => SeenItem::Free,
+                    Some(_) => SeenItem::Claimed(format!("/{name}")),
+                    None => SeenItem::Gone,
                 });
-                self.step(Outcome::Scouted(seen.collect()));
+                self.step(ClaimReport::Scouted(seen.collect()));
             }
-            Action::Claim { names, .. } => {
+            ClaimAction::Claim { names, .. } => {
                 self.sent.extend(names);
                 assert!(self.sent.len() <= self.claiming.prefetch);
             }
-            Action::Await => {
+            ClaimAction::Await => {
                 let name = self.sent.pop_front().unwrap();
                 let others =
-                    |on| Outcome::Others { on, round_trip: Duration::ZERO, by_chance: 0.5 };
+                    |on| ClaimReport::Others { on, round_trip: Duration::ZERO, by_chance: 0.5 };
                 let outcome = match self.items.get(&name) {
                     Some(State::Free) => {
                         // The claim that was held before is released for it.
@@ -131,20 +132,20 @@ impl Play {
                             },
                         );
                         self.items.insert(name, State::Ours);
-                        Outcome::Ours
+                        ClaimReport::Ours
                     }
                     Some(_) => others(Some(format!("/{name}"))),
                     None => others(None),
                 };
                 self.step(outcome);
             }
-            Action::HandOut(name) => {
+            ClaimAction::HandOut(name) => {
                 assert_eq!(self.items.get(&name), Some(&State::Ours), "{name} is not ours");
                 self.remove(&name);
                 self.feed.took();
                 self.handed_out.push(name);
             }
-            Action::End => return false,
+            ClaimAction::End => return false,
         }
         true
     }
@@ -182,7 +183,7 @@ proptest! {
 
     #[test]
     fn every_item_is_handed_out_once_under_a_claim(
-        kind in prop::sample::select(vec![Kind::Plain, Kind::Priority]),
+        kind in prop::sample::select(vec![NamingRules::Plain, NamingRules::Priority]),
         prefetch in 1..5_usize,
         acts in prop::collection::vec(any::<u8>(), 0..80),
     ) {
@@ -198,7 +199,7 @@ proptest! {
         ranks in prop::collection::vec(0..5_i32, 1..20),
         late in prop::collection::vec(0..5_i32, 1..5),
     ) {
-        let mut play = Play::new(Kind::Priority, prefetch);
+        let mut play = Play::new(NamingRules::Priority, prefetch);
         ranks.iter().for_each(|rank| play.put(*rank));
         play.list();
         play.claiming.begin(&mut play.feed, play.now);

@@ -12,12 +12,12 @@ use zk_curator::internal::{Locked, sleep_until};
 use zk_curator::op::Started;
 use zk_curator::{ErrorKind, Ownership};
 
-use super::claiming::{Action, Claiming, Outcome};
+use super::claiming::{ClaimAction, ClaimReport, Claiming};
 use super::delivery::Delivery;
-use super::kind::{Engine, Finish, QueueKind, Source, TakenItem};
+use super::kind::{Engine, Finish, ItemSource, QueueKind, TakenItem};
 use crate::queue::error::Error;
 use crate::queue::feed::driver::{FeedDriver, Turn};
-use crate::queue::feed::items::Seen;
+use crate::queue::feed::items::SeenItem;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
 use crate::random::fraction;
 
@@ -31,7 +31,7 @@ pub(in crate::queue) struct Claims<K: ClaimKind> {
     pub(in crate::queue) kind: K,
     receipts: ReceiptPool,
     core: Claiming,
-    under_way: VecDeque<Attempt<K>>,
+    under_way: VecDeque<ClaimAttempt<K>>,
     /// The claim to the item that is delivered unless another item comes before it, and the time
     /// at which it was sent.
     held: Option<(Box<Delivery<K>>, Instant)>,
@@ -49,12 +49,12 @@ struct Admission<K: QueueKind> {
 
 /// The differences between queues whose items are claimed.
 pub(in crate::queue) trait ClaimKind:
-    QueueKind<Delivery = Delivery<Self>> + Engine<Item: Held<Self::Message>> + Send + Sync
+    QueueKind<Delivery = Delivery<Self>> + Engine<Item: ClaimedData<Self::Message>> + Send + Sync
 {
     /// `true` if a claim is released, instead of delivered, when an item that comes before it can
     /// be claimed: in queues with priorities or times.
     const GIVES_WAY: bool = false;
-    /// See [`Source::WATCHES_CLAIM`].
+    /// See [`ItemSource::WATCHES_CLAIM`].
     const WATCHES_CLAIM: bool = true;
 
     /// Prepares the queue before the first item is requested.
@@ -70,7 +70,7 @@ pub(in crate::queue) trait ClaimKind:
     fn claim(
         &self,
         item: Unclaimed,
-    ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static;
+    ) -> impl Future<Output = Result<ClaimResult<Self>, Error>> + Send + 'static;
 
     /// Takes the last step before an item is delivered: counts the delivery. Returns `None` if the
     /// item is not delivered.
@@ -86,7 +86,7 @@ pub(in crate::queue) trait ClaimKind:
 }
 
 /// The data that are kept with a claimed item.
-pub(in crate::queue) trait Held<M> {
+pub(in crate::queue) trait ClaimedData<M> {
     /// The name of the item in the log.
     fn label<'a>(&'a self, path: &'a str) -> &'a str;
 
@@ -106,7 +106,7 @@ pub(in crate::queue) struct Unclaimed {
 }
 
 /// The outcome of an attempt to claim an item.
-pub(in crate::queue) enum Claimed<K: QueueKind> {
+pub(in crate::queue) enum ClaimResult<K: QueueKind> {
     Ours(Box<Delivery<K>>),
     /// Another client has it, by the node at this path.
     Others(String),
@@ -114,9 +114,9 @@ pub(in crate::queue) enum Claimed<K: QueueKind> {
     Gone,
 }
 
-struct Attempt<K: QueueKind> {
+struct ClaimAttempt<K: QueueKind> {
     since: Instant,
-    done: Started<Result<Claimed<K>, Error>>,
+    done: Started<Result<ClaimResult<K>, Error>>,
 }
 
 /// The names of delivered items that have returned to their place.
@@ -126,8 +126,8 @@ pub(in crate::queue) struct Returned(Arc<Locked<Vec<String>>>);
 impl Returned {
     /// Returns a value that notes the name when it is dropped. It must be a field behind the claim,
     /// which is deleted first.
-    pub(in crate::queue) fn on_drop(&self, name: String) -> Back {
-        Back { name: Some(name), to: self.clone() }
+    pub(in crate::queue) fn on_drop(&self, name: String) -> ReturnOnDrop {
+        ReturnOnDrop { name: Some(name), to: self.clone() }
     }
 
     fn take(&self) -> Vec<String> {
@@ -136,19 +136,19 @@ impl Returned {
 }
 
 /// An item that has returned to its place when this is dropped.
-pub(in crate::queue) struct Back {
+pub(in crate::queue) struct ReturnOnDrop {
     name: Option<String>,
     to: Returned,
 }
 
-impl Back {
+impl ReturnOnDrop {
     /// The item does not return: it is settled.
     pub(in crate::queue) fn never(mut self) {
         self.name = None;
     }
 }
 
-impl Drop for Back {
+impl Drop for ReturnOnDrop {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
             self.to.0.lock().push(name);
@@ -170,7 +170,7 @@ impl<K: ClaimKind> Claims<K> {
         }
     }
 
-    fn step(&mut self, outcome: Outcome) {
+    fn step(&mut self, outcome: ClaimReport) {
         self.core.step(&mut self.feed.core, outcome, Instant::now());
     }
 
@@ -180,30 +180,34 @@ impl<K: ClaimKind> Claims<K> {
             let receipts = self.receipts.clone();
             let item = Unclaimed { layout, name, is_contended, returned, receipts };
             let (since, done) = (Instant::now(), Started::new(self.kind.claim(item)));
-            self.under_way.push_back(Attempt { since, done });
+            self.under_way.push_back(ClaimAttempt { since, done });
         }
         // In the same round trip.
         self.feed.start_check();
     }
 
     /// Takes the response to the first attempt.
-    fn answered(&mut self, since: Instant, done: Result<Claimed<K>, Error>) -> Result<(), Error> {
-        let others = |on| Outcome::Others {
+    fn answered(
+        &mut self,
+        since: Instant,
+        done: Result<ClaimResult<K>, Error>,
+    ) -> Result<(), Error> {
+        let others = |on| ClaimReport::Others {
             on,
             round_trip: since.elapsed(),
             by_chance: fraction(&self.feed.layout.zk),
         };
         let outcome = match done {
-            Ok(Claimed::Ours(claim)) => {
+            Ok(ClaimResult::Ours(claim)) => {
                 // The claim to another item is released for it.
                 drop(self.held.replace((claim, since)));
-                Outcome::Ours
+                ClaimReport::Ours
             }
-            Ok(Claimed::Others(on)) => others(Some(on)),
-            Ok(Claimed::Gone) => others(None),
+            Ok(ClaimResult::Others(on)) => others(Some(on)),
+            Ok(ClaimResult::Gone) => others(None),
             Err(error) => {
                 let is_item = matches!(error, Error::Corrupt { .. } | Error::Foreign { .. });
-                self.step(if is_item { Outcome::Aside } else { Outcome::Failed });
+                self.step(if is_item { ClaimReport::Aside } else { ClaimReport::Failed });
                 return Err(error);
             }
         };
@@ -253,7 +257,7 @@ impl<K: ClaimKind> Claims<K> {
     }
 }
 
-impl<K: ClaimKind> Source<K> for Claims<K> {
+impl<K: ClaimKind> ItemSource<K> for Claims<K> {
     const WATCHES_CLAIM: bool = K::WATCHES_CLAIM;
     const PREFETCH: usize = 1;
 
@@ -281,32 +285,32 @@ impl<K: ClaimKind> Source<K> for Claims<K> {
             self.feed.core.items.put_back(self.returned.take());
             self.feed.note_fired();
             match self.core.next(&mut self.feed.core, self.feed.layout.now()) {
-                Action::Report(name) => return Err(self.feed.foreign(&name)),
-                Action::Refresh => {
+                ClaimAction::Report(name) => return Err(self.feed.foreign(&name)),
+                ClaimAction::Refresh => {
                     let is_new = self.feed.refreshed(true).await?;
-                    self.step(Outcome::Refreshed(is_new));
+                    self.step(ClaimReport::Refreshed(is_new));
                     self.under_way.truncate(self.core.under_way());
                 }
-                Action::ListOthers(name) => {
+                ClaimAction::ListOthers(name) => {
                     self.feed.list_others(&name).await?;
-                    self.step(Outcome::OthersListed);
+                    self.step(ClaimReport::OthersListed);
                 }
-                Action::Scout { names, not_before } => {
+                ClaimAction::Scout { names, not_before } => {
                     if let Some(until) = not_before {
                         sleep_until(until).await;
                     }
                     let seen = scout(&self.kind, &self.feed.layout, names).await?;
-                    self.step(Outcome::Scouted(seen));
+                    self.step(ClaimReport::Scouted(seen));
                 }
-                Action::Claim { names, is_contended } => self.start(names, is_contended),
-                Action::Await => {
+                ClaimAction::Claim { names, is_contended } => self.start(names, is_contended),
+                ClaimAction::Await => {
                     let Some(first) = self.under_way.front_mut() else { return Ok(None) };
                     let (since, done) = (first.since, (&mut first.done).await);
                     self.under_way.pop_front();
                     self.answered(since, done)?;
                 }
-                Action::HandOut(name) => self.admit(name),
-                Action::End => return Ok(None),
+                ClaimAction::HandOut(name) => self.admit(name),
+                ClaimAction::End => return Ok(None),
             }
         }
     }
@@ -385,7 +389,7 @@ async fn scout<K: ClaimKind>(
     kind: &K,
     layout: &QueueLayout,
     names: Vec<String>,
-) -> Result<Vec<Seen>, Error> {
+) -> Result<Vec<SeenItem>, Error> {
     let by: Vec<Option<String>> = names.iter().map(|name| kind.claimed_by(layout, name)).collect();
     let items = names.iter().map(|name| layout.item(name));
     let paths: Vec<String> = items.chain(by.iter().flatten().cloned()).collect();
@@ -394,9 +398,9 @@ async fn scout<K: ClaimKind>(
     let seen = there.into_iter().zip(by).map(|(item, by)| {
         let claim = by.filter(|_| claims.next().flatten().is_some());
         match (item, claim) {
-            (None, _) => Seen::Gone,
-            (_, Some(claim)) => Seen::Claimed(claim),
-            _ => Seen::Free,
+            (None, _) => SeenItem::Gone,
+            (_, Some(claim)) => SeenItem::Claimed(claim),
+            _ => SeenItem::Free,
         }
     });
     Ok(seen.collect())

@@ -4,8 +4,8 @@ use std::time::Duration;
 use futures_util::stream::{Stream, unfold};
 
 use super::delivery::Delivery;
-use super::kind::{QueueKind, Source, TakenItem};
-use super::redelivery::Backoff;
+use super::kind::{ItemSource, QueueKind, TakenItem};
+use super::redelivery::RedeliveryBackoff;
 use crate::measure;
 use crate::queue::error::Error;
 
@@ -14,7 +14,7 @@ use crate::queue::error::Error;
 /// * [`AutoAck`](super::auto_ack::AutoAck): removes each item before it delivers it: **at most
 ///   once**.
 /// * [`LockPath`](crate::queue::LockPath), [`Locking`](crate::queue::Locking) and
-///   [`Leased`](crate::queue::jobs::Leased), for jobs: claims each item and returns it as a
+///   [`Claimed`](crate::queue::jobs::Claimed), for jobs: claims each item and returns it as a
 ///   [`Delivery`](super::delivery::Delivery), which removes it when it is acknowledged: **at least
 ///   once**.
 ///
@@ -28,13 +28,13 @@ use crate::queue::error::Error;
 /// that an `AutoAck` consumer has removed but not delivered are lost.
 pub struct Consumer<K: QueueKind> {
     pub(in crate::queue) source: K::Source,
-    pub(in crate::queue) backoff: Backoff,
+    pub(in crate::queue) backoff: RedeliveryBackoff,
     pub(in crate::queue) prefetch: usize,
 }
 
 impl<K: QueueKind> Consumer<K> {
     pub(in crate::queue) fn of(source: K::Source) -> Self {
-        Self { source, backoff: Backoff::default(), prefetch: K::Source::PREFETCH }
+        Self { source, backoff: RedeliveryBackoff::default(), prefetch: K::Source::PREFETCH }
     }
 
     /// Sets the number of items that are prefetched, or claimed at a time, from 1. They are held in
@@ -133,11 +133,11 @@ impl<K: QueueKind<Delivery = Delivery<K>>> Consumer<K> {
     ///
     /// The item stays claimed during the pause, so no consumer gets it earlier, unless the session
     /// of this one ends. A job stays [executing](crate::queue::jobs::JobState::Executing) during
-    /// the pause; [`Task::retry_after`](crate::queue::jobs::Task::retry_after) stores the time in
-    /// ZooKeeper instead.
+    /// the pause; [`JobTask::retry_after`](crate::queue::jobs::JobTask::retry_after) stores the
+    /// time in ZooKeeper instead.
     #[must_use]
     pub const fn redeliver_after(mut self, first: Duration, longest: Duration) -> Self {
-        self.backoff = Backoff { first, longest };
+        self.backoff = RedeliveryBackoff { first, longest };
         self
     }
 }

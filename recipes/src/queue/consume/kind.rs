@@ -9,9 +9,9 @@ use crate::queue::wire::layout::QueueLayout;
 
 /// A way to take the items of a queue: [`AutoAck`](super::auto_ack::AutoAck),
 /// [`LockPath`](crate::queue::LockPath), [`Locking`](crate::queue::Locking) or
-/// [`Leased`](crate::queue::jobs::Leased). It is sealed.
+/// [`Claimed`](crate::queue::jobs::Claimed). It is sealed.
 #[expect(private_bounds, reason = "sealed: only this crate implements it")]
-pub trait QueueKind: Engine<Source: Source<Self>> + Sized + 'static {
+pub trait QueueKind: Engine<Source: ItemSource<Self>> + Sized + 'static {
     /// An item as [`next`](crate::queue::Consumer::next) returns it.
     type Delivery: TakenItem<Self> + Send + 'static;
     /// An item as the body of [`run`](crate::queue::Consumer::run) gets it, without the duty to
@@ -31,10 +31,10 @@ pub(in crate::queue) trait Engine {
 
 /// The source of the items of a [`Consumer`](super::consumer::Consumer), which processes a list of
 /// items. A ninth method means that it needs a driver of its own.
-pub(in crate::queue) trait Source<K: QueueKind>: Send + Sized {
+pub(in crate::queue) trait ItemSource<K: QueueKind>: Send + Sized {
     /// `true` if an item that was taken but not delivered is lost; `false` if it returns to the
     /// queue.
-    const IS_TAKEN: bool = false;
+    const LOSES_UNDELIVERED: bool = false;
     /// `true` if the body of `run` is dropped even when another client deletes the claim, which
     /// costs a request for a watch; `false` if it is dropped only at the end of the session.
     const WATCHES_CLAIM: bool = false;
@@ -134,9 +134,9 @@ impl Finish {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_source_has_eight_hooks_at_most() {
-        let (_, of_source) = include_str!("kind.rs").split_once("trait Source<").unwrap();
+    fn a_source_has_eight_hooks() {
+        let (_, of_source) = include_str!("kind.rs").split_once("trait ItemSource<").unwrap();
         let (of_source, _) = of_source.split_once("\n}\n").unwrap();
-        assert!(of_source.matches("    fn ").count() <= 8, "{of_source}");
+        assert_eq!(of_source.matches("    fn ").count(), 8, "{of_source}");
     }
 }

@@ -1,8 +1,9 @@
-//! Taking items. All queues have one [`Consumer`], which takes an item in these steps:
+//! Taking items. All queues have one [`Consumer`](consumer::Consumer), which takes an item in these
+//! steps:
 //!
-//! 1. [`Consumer::next`](consumer::Consumer::next) asks its [`Source`](kind::Source) for the next
-//!    item of the list that it has. [`Claims`](claims::Claims) claims items, and
-//!    [`Removals`](auto_ack::Removals) removes them.
+//! 1. [`Consumer::next`](consumer::Consumer::next) asks its [`ItemSource`](kind::ItemSource) for
+//!    the next item of the list that it has. [`Claims`](claims::Claims) claims items, and
+//!    [`Removals`](auto_ack::AutoAckSource) removes them.
 //! 2. At the end of the list, the [`FeedDriver`](super::feed::driver::FeedDriver) waits in line,
 //!    lists the queue, and waits for an item.
 //! 3. Back to step 1.

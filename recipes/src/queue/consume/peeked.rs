@@ -1,8 +1,8 @@
 use std::fmt;
 
-use super::auto_ack::{AutoAck, First, Removals};
+use super::auto_ack::{AutoAck, AutoAckSource, First};
 use super::consumer::Consumer;
-use super::kind::Source;
+use super::kind::ItemSource;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::Turn;
 use crate::queue::wire::item::Item;
@@ -13,19 +13,19 @@ use crate::queue::wire::item::Item;
 /// Dropping it leaves the item in the queue.
 #[must_use = "dropping it leaves the item in the queue"]
 pub struct Peeked<'a> {
-    source: &'a mut Removals,
+    source: &'a mut AutoAckSource,
     first: Option<First>,
     /// Our place in line, if we have waited. The next consumer in line waits until it is dropped.
     turn: Turn,
 }
 
 impl Consumer<AutoAck> {
-    /// Reads the next item, and leaves it in the queue until [`Peeked::ack`]. Waits for one, without
-    /// a time limit.
+    /// Reads the next item, and leaves it in the queue until [`Peeked::ack`]. Waits for one,
+    /// without a time limit.
     ///
-    /// So the item is not lost if its consumer crashes, but nothing claims it either: consumers that
-    /// do not wait in line, such as Java's, can take it at the same time, and then it is processed
-    /// twice. `ack` tells.
+    /// So the item is not lost if its consumer crashes, but nothing claims it either: consumers
+    /// that do not wait in line, such as Java's, can take it at the same time, and then it is
+    /// processed twice. `ack` tells.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -100,8 +100,8 @@ impl Peeked<'_> {
     /// Removes the item from the queue.
     ///
     /// # Errors
-    /// * [`Error::Taken`] if another client has taken the item since it was read, or the session has
-    ///   ended in between.
+    /// * [`Error::Taken`] if another client has taken the item since it was read, or the session
+    ///   has ended in between.
     /// * [`Error::Unknown`] if the response was lost and the item no longer exists.
     /// * [`Error::Foreign`] if a node below the item keeps it from being removed.
     /// * [`Error::Framework`] if an operation fails for longer than the retry policy allows; the

@@ -18,7 +18,7 @@ pub(crate) struct Pipeline {
 
 /// The number of items in each stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Stages {
+pub(crate) struct StageCounts {
     pub(crate) fetching: usize,
     /// They have been read, and will be removed together.
     pub(crate) gathered: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Stages {
 
 /// The next step of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum PipelineStep {
     /// Checks whether better items have arrived.
     Refresh,
     /// Waits for the first item that is being read.
@@ -64,28 +64,28 @@ impl Pipeline {
     }
 
     /// Returns what to do next.
-    pub(crate) fn next(&mut self, stages: Stages) -> Stage {
+    pub(crate) fn next(&mut self, stages: StageCounts) -> PipelineStep {
         if !self.is_refreshed {
             self.is_refreshed = true;
-            return Stage::Refresh;
+            return PipelineStep::Refresh;
         }
         if stages.removing + stages.removed + self.batch() <= self.ack_batch {
             if stages.gathered < self.batch() && stages.fetching > 0 {
-                return Stage::AwaitFetch;
+                return PipelineStep::AwaitFetch;
             }
             if stages.gathered > 0 {
-                return Stage::Remove;
+                return PipelineStep::Remove;
             }
         }
         if stages.removed > 0 {
             self.is_refreshed = false;
-            return Stage::HandOut;
+            return PipelineStep::HandOut;
         }
         if stages.removing > 0 {
-            return Stage::AwaitRemoval;
+            return PipelineStep::AwaitRemoval;
         }
         (self.window, self.is_refreshed) = (self.ack_batch, false);
-        Stage::End
+        PipelineStep::End
     }
 
     /// Begins a call.
@@ -121,22 +121,22 @@ mod tests {
                 [&fetching, &gathered, &removing, &removed].map(|stage: &Vec<usize>| stage.len());
             assert!(stages_removing + stages_removed <= pipeline.ack_batch);
             assert!(stages_fetching <= pipeline.prefetch.max(pipeline.ack_batch));
-            let stages = Stages {
+            let stages = StageCounts {
                 fetching: stages_fetching,
                 gathered: stages_gathered,
                 removing: stages_removing,
                 removed: stages_removed,
             };
             match pipeline.next(stages) {
-                Stage::Refresh => {}
-                Stage::AwaitFetch => gathered.push(fetching.remove(0)),
-                Stage::Remove => removing.append(&mut gathered),
-                Stage::AwaitRemoval => removed.append(&mut removing),
-                Stage::HandOut => {
+                PipelineStep::Refresh => {}
+                PipelineStep::AwaitFetch => gathered.push(fetching.remove(0)),
+                PipelineStep::Remove => removing.append(&mut gathered),
+                PipelineStep::AwaitRemoval => removed.append(&mut removing),
+                PipelineStep::HandOut => {
                     out.push(removed.remove(0));
                     pipeline.handed_out();
                 }
-                Stage::End => return out,
+                PipelineStep::End => return out,
             }
         }
     }

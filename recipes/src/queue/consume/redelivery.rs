@@ -13,18 +13,18 @@ pub(in crate::queue) const MOST_HELD: usize = 64;
 
 /// The delays for which a consumer holds back an item that it has failed with, under its claim.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::queue) struct Backoff {
+pub(in crate::queue) struct RedeliveryBackoff {
     pub(in crate::queue) first: Duration,
     pub(in crate::queue) longest: Duration,
 }
 
-impl Default for Backoff {
+impl Default for RedeliveryBackoff {
     fn default() -> Self {
         Self { first: Duration::from_millis(100), longest: Duration::from_secs(30) }
     }
 }
 
-impl Backoff {
+impl RedeliveryBackoff {
     /// The delay after a delivery, from 1: twice as long after each, and of that between a half and
     /// all, by chance.
     pub(in crate::queue) fn after(self, delivery: u32, zk: &CuratorFramework) -> Duration {

@@ -7,11 +7,12 @@ use futures_util::StreamExt;
 use futures_util::stream::{FuturesUnordered, Stream, unfold};
 use tokio::time::timeout;
 use tracing::warn;
-use zk_curator::{CancellationToken, CuratorFramework, Ownership};
+use zk_curator::internal::CancellationToken;
+use zk_curator::{CuratorFramework, Ownership};
 
 use super::consumer::Consumer;
-use super::kind::{Finish, QueueKind, Source, TakenItem};
-use super::redelivery::{Backoff, MOST_HELD};
+use super::kind::{Finish, ItemSource, QueueKind, TakenItem};
+use super::redelivery::{MOST_HELD, RedeliveryBackoff};
 use crate::queue::error::Error;
 use crate::queue::wire::layout::at_least_one;
 use crate::run::Run;
@@ -27,7 +28,7 @@ impl<K: QueueKind> Consumer<K> {
     /// | [`AutoAck`](crate::queue::AutoAck) | – | logged as a warning: the item is gone already |
     /// | [`LockPath`](crate::queue::LockPath) | acknowledged | as [`on_error`](Self::on_error) says |
     /// | [`Locking`](crate::queue::Locking) | acknowledged | back at its place; after the [last delivery](crate::queue::LockingQueue::max_deliveries) it is put aside, with the error as the reason |
-    /// | [`Leased`](crate::queue::jobs::Leased) | completed, with the result that it returns, if any | the attempt has [failed](crate::queue::Delivery::fail), or is retried at the time that it [asked for](crate::queue::jobs::Task::retry_after) |
+    /// | [`Claimed`](crate::queue::jobs::Claimed) | completed, with the result that it returns, if any | the attempt has [failed](crate::queue::Delivery::fail), or is retried at the time that it [asked for](crate::queue::jobs::JobTask::retry_after) |
     ///
     /// If `body` fails, its item is held back for [a while](Self::redeliver_after), during which
     /// the items behind it are delivered. While 64 items are held back, no further item is taken.
@@ -35,10 +36,10 @@ impl<K: QueueKind> Consumer<K> {
     ///
     /// [Until a stop](Run::until): after it no further item is taken, and running bodies may
     /// continue for the time to drain. An item is settled immediately if its body fails. After this
-    /// time the remaining bodies are dropped, and their items return to their places; for a job this
-    /// counts as an attempt. Items that an `AutoAck` consumer is removing at the stop are still
-    /// delivered; those of dropped bodies are lost. The run returns when all claims are released,
-    /// or the session is over. See [the graceful stop](crate::queue#a-graceful-stop).
+    /// time the remaining bodies are dropped, and their items return to their places; for a job
+    /// this counts as an attempt. Items that an `AutoAck` consumer is removing at the stop are
+    /// still delivered; those of dropped bodies are lost. The run returns when all claims are
+    /// released, or the session is over. See [the graceful stop](crate::queue#a-graceful-stop).
     ///
     /// # Errors
     /// [`Error::Framework`] with `Closed`, and any other error that a retry cannot overcome;
@@ -64,6 +65,7 @@ impl<K: QueueKind> Consumer<K> {
 /// Passes the items to `body`, at most `limit` at a time, through every temporary failure. After
 /// the stop nothing is taken, and running bodies may continue for the time to drain. Items that are
 /// held back do not count towards `limit`.
+#[expect(clippy::too_many_lines, reason = "the steps of a run in their order")]
 async fn run<K, B, Fut, E>(
     mut consumer: Consumer<K>,
     limit: usize,
@@ -116,7 +118,7 @@ where
     }
     // Items that are held back are settled now, with their reasons.
     stopped.cancel();
-    let most = match (K::Source::IS_TAKEN, is_taking && !shutdown.time().is_zero()) {
+    let most = match (K::Source::LOSES_UNDELIVERED, is_taking && !shutdown.time().is_zero()) {
         (true, _) => usize::MAX,
         // The item that was being claimed. Its claim may count as a delivery.
         (false, is_owed) => usize::from(is_owed),
@@ -165,7 +167,7 @@ struct HeldBack<P, S> {
 async fn work<K, B, Fut, E>(
     delivery: K::Delivery,
     body: &B,
-    backoff: Backoff,
+    backoff: RedeliveryBackoff,
     zk: &CuratorFramework,
 ) -> Option<HeldBack<impl Future<Output = ()>, impl Future<Output = Result<(), Error>>>>
 where
@@ -182,7 +184,7 @@ where
             match body(message).await {
                 Ok(result) => done = result,
                 // The other items of the delivery were removed from the queue, too.
-                Err(error) if K::Source::IS_TAKEN => {
+                Err(error) if K::Source::LOSES_UNDELIVERED => {
                     warn!(item = label, %error, "an item is lost: the body has failed with it");
                 }
                 Err(error) => return Err(error),

@@ -17,7 +17,7 @@ const WATCHED_AT_ONCE: usize = 64;
 /// The items that cannot be taken as long as some node stays unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct BlockedItems {
-    list: Vec<Blocked>,
+    list: Vec<BlockedItem>,
     /// The number of the next one.
     next: u64,
     /// The last items that this consumer has claimed and delivered. When one returns, this process
@@ -26,19 +26,19 @@ pub(crate) struct BlockedItems {
 }
 
 #[derive(Debug)]
-struct Blocked {
+struct BlockedItem {
     number: u64,
     name: String,
-    why: Why,
+    why: BlockReason,
     /// The path of the node.
     on: String,
     watch: WatchState,
     since: Instant,
 }
 
-impl Blocked {
+impl BlockedItem {
     fn is_stale(&self, now: Instant) -> bool {
-        self.why == Why::Claimed
+        self.why == BlockReason::Claimed
             && self.watch == WatchState::Unwatched
             && now.duration_since(self.since) >= TRIED_AGAIN
     }
@@ -46,7 +46,7 @@ impl Blocked {
 
 /// The reason why an item cannot be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum BlockReason {
     /// Another client has claimed it, as long as the node exists.
     Claimed,
     /// Its producer has not confirmed it, as long as the node exists and has this version, if that
@@ -58,7 +58,7 @@ pub(crate) enum Why {
     },
 }
 
-impl Why {
+impl BlockReason {
     const fn is_strict(self) -> bool {
         matches!(self, Self::Unconfirmed { strict: true, .. })
     }
@@ -83,8 +83,14 @@ impl BlockedItems {
         self.list.clear();
     }
 
-    pub(in crate::queue) fn block(&mut self, name: &str, why: Why, on: String, now: Instant) {
-        let blocked = Blocked {
+    pub(in crate::queue) fn block(
+        &mut self,
+        name: &str,
+        why: BlockReason,
+        on: String,
+        now: Instant,
+    ) {
+        let blocked = BlockedItem {
             number: self.next,
             name: name.to_owned(),
             why,
@@ -145,7 +151,7 @@ impl BlockedItems {
         self.take(|blocked| blocked.is_stale(now))
     }
 
-    fn take(&mut self, is_taken: impl Fn(&Blocked) -> bool) -> Vec<String> {
+    fn take(&mut self, is_taken: impl Fn(&BlockedItem) -> bool) -> Vec<String> {
         let mut taken = Vec::new();
         self.list.retain_mut(|blocked| {
             let is_taken = is_taken(blocked);
@@ -190,9 +196,9 @@ impl BlockedItems {
     /// Returns the nodes to watch. Claims of other consumers change with every item, so they are
     /// watched only on demand.
     pub(in crate::queue) fn to_watch(&self, claims_of_others: bool) -> Vec<u64> {
-        let is_wanted = |blocked: &&Blocked| {
+        let is_wanted = |blocked: &&BlockedItem| {
             claims_of_others
-                || blocked.why != Why::Claimed
+                || blocked.why != BlockReason::Claimed
                 || self.handed_out.contains(&blocked.name)
         };
         let first = self.list.iter().filter(is_wanted).take(WATCHED_AT_ONCE);
@@ -236,7 +242,7 @@ impl BlockedItems {
         let unwatched = self.list.iter().filter(|blocked| blocked.watch == WatchState::Unwatched);
         let freed = unwatched
             .zip(are_there)
-            .filter(|(blocked, is_there)| !**is_there || blocked.why != Why::Claimed);
+            .filter(|(blocked, is_there)| !**is_there || blocked.why != BlockReason::Claimed);
         let freed: BTreeSet<String> = freed.map(|(blocked, _)| blocked.name.clone()).collect();
         self.list.retain(|blocked| !freed.contains(&blocked.name));
         !freed.is_empty()

@@ -13,20 +13,20 @@ const MANY: usize = 64;
 /// The buckets of a queue as one consumer has listed them, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct BucketList {
-    list: Vec<Listed>,
+    list: Vec<ListedBucket>,
 }
 
 #[derive(Debug)]
-struct Listed {
+struct ListedBucket {
     bucket: Bucket,
     name: String,
     watch: WatchState,
-    state: State,
+    state: BucketState,
 }
 
 /// The state of a bucket when it was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BucketState {
     /// The bucket has not been listed yet.
     Unknown,
     /// It had children.
@@ -41,7 +41,7 @@ enum State {
 
 /// The outcome of the deletion of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deletion {
+pub(crate) enum BucketDeletion {
     Done,
     /// The outcome is unknown, or the bucket is no longer empty.
     Unknown,
@@ -50,22 +50,22 @@ pub(crate) enum Deletion {
 
 /// The children of a bucket with their names in the queue, and its version; `None` if it was
 /// deleted.
-pub(in crate::queue) type Children = Option<(Vec<String>, i32)>;
+pub(in crate::queue) type BucketChildren = Option<(Vec<String>, i32)>;
 
 impl BucketList {
     /// Removes the buckets from a listing of their parent, and returns them.
     pub(in crate::queue) fn update(&mut self, children: &mut Vec<String>) {
         let known = mem::take(&mut self.list);
-        let mut known: BTreeMap<Bucket, Listed> =
+        let mut known: BTreeMap<Bucket, ListedBucket> =
             known.into_iter().map(|listed| (listed.bucket, listed)).collect();
         children.retain(|name| {
             let Some(bucket) = Bucket::parse(name) else { return true };
-            let known = known.remove(&bucket).filter(|listed| listed.state != State::Gone);
-            self.list.push(known.unwrap_or_else(|| Listed {
+            let known = known.remove(&bucket).filter(|listed| listed.state != BucketState::Gone);
+            self.list.push(known.unwrap_or_else(|| ListedBucket {
                 bucket,
                 name: name.clone(),
                 watch: WatchState::Unwatched,
-                state: State::Unknown,
+                state: BucketState::Unknown,
             }));
             false
         });
@@ -76,7 +76,7 @@ impl BucketList {
         self.list.len()
     }
 
-    fn find(&mut self, name: &str) -> Option<&mut Listed> {
+    fn find(&mut self, name: &str) -> Option<&mut ListedBucket> {
         self.list.iter_mut().find(|listed| listed.name == name)
     }
 
@@ -105,7 +105,7 @@ impl BucketList {
 
     /// Returns `true` if a bucket for items that come before this rank may have new items.
     pub(in crate::queue) fn has_news_before(&self, rank: i64) -> bool {
-        let is_before = |listed: &&Listed| i64::from(listed.bucket.rank) < rank;
+        let is_before = |listed: &&ListedBucket| i64::from(listed.bucket.rank) < rank;
         self.list.iter().filter(is_before).any(|listed| listed.watch != WatchState::Armed)
     }
 
@@ -113,8 +113,8 @@ impl BucketList {
     /// those that must be listed.
     pub(in crate::queue) fn to_list(&self, from: usize, has_free: bool) -> (usize, Vec<String>) {
         let count = if from > 0 && !has_free { AT_ONCE } else { 1 };
-        let is_known_to_be_empty = |listed: &&Listed| {
-            matches!(listed.state, State::Empty { .. } | State::Stuck)
+        let is_known_to_be_empty = |listed: &&ListedBucket| {
+            matches!(listed.state, BucketState::Empty { .. } | BucketState::Stuck)
                 && listed.watch == WatchState::Armed
         };
         let some = self.list.iter().skip(from).take(count);
@@ -127,19 +127,24 @@ impl BucketList {
     }
 
     /// Processes a listing of a bucket.
-    pub(in crate::queue) fn listed(&mut self, name: &str, children: &Children, is_watched: bool) {
+    pub(in crate::queue) fn listed(
+        &mut self,
+        name: &str,
+        children: &BucketChildren,
+        is_watched: bool,
+    ) {
         let Some(listed) = self.find(name) else { return };
         let Some((names, version)) = children else {
-            listed.state = State::Gone;
+            listed.state = BucketState::Gone;
             return;
         };
         if is_watched {
             listed.watch = WatchState::Armed;
         }
         listed.state = match listed.state {
-            _ if !names.is_empty() => State::Filled,
-            State::Stuck => State::Stuck,
-            _ => State::Empty { version: *version },
+            _ if !names.is_empty() => BucketState::Filled,
+            BucketState::Stuck => BucketState::Stuck,
+            _ => BucketState::Empty { version: *version },
         };
     }
 
@@ -161,10 +166,10 @@ impl BucketList {
     /// Returns the buckets, with their versions, that are empty and closed. If a bucket is no
     /// longer empty, the server refuses to delete it.
     pub(in crate::queue) fn begin_deletes(&mut self) -> Vec<(String, i32)> {
-        self.list.retain(|listed| listed.state != State::Gone);
+        self.list.retain(|listed| listed.state != BucketState::Gone);
         let are_many = self.list.len() > MANY;
-        let delete = |listed: &Listed| match listed.state {
-            State::Empty { version } if version > 0 || are_many => {
+        let delete = |listed: &ListedBucket| match listed.state {
+            BucketState::Empty { version } if version > 0 || are_many => {
                 Some((listed.name.clone(), version))
             }
             _ => None,
@@ -172,14 +177,14 @@ impl BucketList {
         self.list.iter().filter_map(delete).collect()
     }
 
-    pub(in crate::queue) fn deleted(&mut self, name: &str, deletion: Deletion) {
+    pub(in crate::queue) fn deleted(&mut self, name: &str, deletion: BucketDeletion) {
         match deletion {
-            Deletion::Done => self.list.retain(|listed| listed.name != name),
-            Deletion::Unknown => {
-                self.find(name).into_iter().for_each(|listed| listed.state = State::Unknown);
+            BucketDeletion::Done => self.list.retain(|listed| listed.name != name),
+            BucketDeletion::Unknown => {
+                self.find(name).into_iter().for_each(|listed| listed.state = BucketState::Unknown);
             }
-            Deletion::Refused => {
-                self.find(name).into_iter().for_each(|listed| listed.state = State::Stuck);
+            BucketDeletion::Refused => {
+                self.find(name).into_iter().for_each(|listed| listed.state = BucketState::Stuck);
             }
         }
     }

@@ -13,14 +13,14 @@ use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
-use super::buckets::Deletion;
-use super::effects::{Effect, Input, Order, Watched};
-use super::machine::Feed;
-use super::watches::Watches;
+use super::buckets::BucketDeletion;
+use super::effects::{FeedEffect, FeedInput, FeedWatchKey, ListingOptions};
+use super::machine::FeedMachine;
+use super::watches::FeedWatches;
 use crate::contender::Contender;
 use crate::measure;
 use crate::observe::QUEUE_DEPTH;
-use crate::order::Rule;
+use crate::order::OrderRule;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
 use crate::queue::wire::name::{TAKER, WAITER};
 
@@ -33,15 +33,15 @@ const COUNTED_BUCKETS: usize = 16;
 /// Lists the items of a queue for one consumer, and waits when there are none.
 pub(in crate::queue) struct FeedDriver {
     pub(in crate::queue) layout: QueueLayout,
-    pub(in crate::queue) core: Feed,
+    pub(in crate::queue) core: FeedMachine,
     /// The line of waiting consumers, of which only the first watches the items.
     line: Option<ZPath>,
-    guard: Guard,
-    watches: Watches,
+    guard: AnchorNode,
+    watches: FeedWatches,
     /// `true` if there are new items.
     check: Option<Check>,
     /// `true` if there was at most one item when our turn in line came.
-    has_waited: bool,
+    expects_to_wait: bool,
 }
 
 /// An ephemeral node of ours among the items.
@@ -50,7 +50,7 @@ pub(in crate::queue) struct FeedDriver {
 /// parent that is created again assigns the same names again. As long as our node exists, the
 /// parent is the same. An item that was listed after our node was created is removed in one
 /// transaction with a write of our node, so a new item of the same name is never removed instead.
-enum Guard {
+enum AnchorNode {
     /// No such node is needed: the parent is assumed to stay.
     None,
     Wanted(Option<Arc<OwnedNode>>),
@@ -64,7 +64,7 @@ pub(in crate::queue) type Turn = Option<OwnedNode>;
 type Check = Started<Result<Option<Stat>, Error>>;
 
 /// Watches that came with responses, which the core does not know yet.
-type Armed = Vec<(Watched, Watch)>;
+type Armed = Vec<(FeedWatchKey, Watch)>;
 
 impl FeedDriver {
     pub(in crate::queue) fn new(
@@ -72,10 +72,10 @@ impl FeedDriver {
         line: Option<ZPath>,
         refresh_after: u32,
     ) -> Self {
-        let core = Feed::new(layout.kind, refresh_after);
-        let (guard, watches) = (Guard::None, Watches::default());
+        let core = FeedMachine::new(layout.kind, refresh_after);
+        let (guard, watches) = (AnchorNode::None, FeedWatches::default());
         measure::consumer(&layout.zk, layout.kind.recipe());
-        Self { layout, core, line, guard, watches, check: None, has_waited: false }
+        Self { layout, core, line, guard, watches, check: None, expects_to_wait: false }
     }
 
     /// Refuses settings that make no sense.
@@ -86,26 +86,26 @@ impl FeedDriver {
 
     /// Lists the items only while a node of ours among them exists.
     pub(in crate::queue) fn guarded(mut self) -> Self {
-        self.guard = Guard::Wanted(None);
+        self.guard = AnchorNode::Wanted(None);
         self
     }
 
     /// Returns our node among the items, if one is wanted and exists.
     pub(in crate::queue) fn guard(&self) -> Option<&Arc<OwnedNode>> {
         match &self.guard {
-            Guard::Wanted(Some(node)) if node.is_ours() => Some(node),
+            AnchorNode::Wanted(Some(node)) if node.is_ours() => Some(node),
             _ => None,
         }
     }
 
     /// Returns `true` if each listed name still belongs to the same node, or to none.
     pub(in crate::queue) fn is_guarded(&self) -> bool {
-        matches!(self.guard, Guard::None) || self.guard().is_some()
+        matches!(self.guard, AnchorNode::None) || self.guard().is_some()
     }
 
     /// Notes that our node among the items no longer exists.
     pub(in crate::queue) fn unguard(&mut self) {
-        if let Guard::Wanted(node) = &mut self.guard {
+        if let AnchorNode::Wanted(node) = &mut self.guard {
             *node = None;
         }
     }
@@ -182,15 +182,18 @@ impl FeedDriver {
         let in_line = turn.as_ref().is_some_and(OwnedNode::is_ours);
         if let Some(line) = self.line.clone().filter(|_| !in_line) {
             // A consumer that waited for its last item waits for the next.
-            if !mem::take(&mut self.has_waited) && self.look().await? {
+            if !mem::take(&mut self.expects_to_wait) && self.look().await? {
                 return Ok(());
             }
             // A consumer that is not the first need not wake for a released item.
             self.core.unwatch_blocked();
             // The consumers ahead leave in their order, unless they die. A check would cost a
             // request for each of them.
-            let rule =
-                Rule { looks_ahead: false, watches_itself: false, ..Rule::exclusive(WAITER) };
+            let rule = OrderRule {
+                looks_ahead: false,
+                watches_itself: false,
+                ..OrderRule::exclusive(WAITER)
+            };
             let data = Bytes::new();
             let mut place = Contender::enter(&self.layout.zk, &line, &rule, &data).await?;
             // When our predecessor is gone, it was the first, or it has died. In the second case
@@ -199,20 +202,20 @@ impl FeedDriver {
             *turn = Some(place.into_node());
         }
         self.note_fired();
-        if !self.core.is_current() || !matches!(self.guard, Guard::None) {
+        if !self.core.is_current() || !matches!(self.guard, AnchorNode::None) {
             self.list(true).await?;
         }
-        self.has_waited = self.line.is_some() && self.core.items.len() < 2;
+        self.expects_to_wait = self.line.is_some() && self.core.items.len() < 2;
         if !self.has_work() {
-            self.perform(Input::Wait, turn.as_ref()).await?;
+            self.perform(FeedInput::Wait, turn.as_ref()).await?;
         }
         Ok(())
     }
 
     async fn list(&mut self, is_watched: bool) -> Result<(), Error> {
         let enough = self.layout.bucket_size().div_ceil(4) as usize;
-        let order = Order { is_watched, is_guarded: self.is_guarded(), enough };
-        self.perform(Input::List(order), None).await?;
+        let order = ListingOptions { is_watched, is_guarded: self.is_guarded(), enough };
+        self.perform(FeedInput::List(order), None).await?;
         self.check = None;
         if cfg!(feature = "metrics") {
             self.measure_depth().await;
@@ -243,7 +246,11 @@ impl FeedDriver {
     }
 
     /// Reports to the core, and performs its effects, until there are no more.
-    async fn perform(&mut self, mut input: Input, turn: Option<&OwnedNode>) -> Result<(), Error> {
+    async fn perform(
+        &mut self,
+        mut input: FeedInput,
+        turn: Option<&OwnedNode>,
+    ) -> Result<(), Error> {
         let mut armed = Armed::new();
         loop {
             // Events come before the responses to later requests. Events of a watch that a response
@@ -252,31 +259,31 @@ impl FeedDriver {
             let effect = self.core.step(input, Instant::now());
             self.watches.extend(armed.drain(..));
             input = match effect {
-                Effect::ListParent { is_watched } => {
+                FeedEffect::ListParent { is_watched } => {
                     list_parent(&self.layout, is_watched, &mut armed).await?
                 }
-                Effect::WatchParent => {
+                FeedEffect::WatchParent => {
                     let exists = self.layout.zk.exists(self.layout.path.as_str()).watched().await?;
-                    armed.push((Watched::Parent, exists.watch));
-                    Input::ParentExists(exists.value.is_some())
+                    armed.push((FeedWatchKey::Parent, exists.watch));
+                    FeedInput::ParentExists(exists.value.is_some())
                 }
-                Effect::ListBuckets { names, is_watched } => {
+                FeedEffect::ListBuckets { names, is_watched } => {
                     list_buckets(&self.layout, names, is_watched, &mut armed).await?
                 }
-                Effect::DeleteBuckets(buckets) => delete_buckets(&self.layout, buckets).await,
-                Effect::CreateGuard => {
+                FeedEffect::DeleteBuckets(buckets) => delete_buckets(&self.layout, buckets).await,
+                FeedEffect::CreateGuard => {
                     self.create_guard().await?;
-                    Input::Guarded(self.is_guarded())
+                    FeedInput::Guarded(self.is_guarded())
                 }
-                Effect::WatchBlocked(nodes) => {
+                FeedEffect::WatchBlocked(nodes) => {
                     watch_blocked(&self.layout, nodes, &mut armed).await?
                 }
-                Effect::LookAt(paths) => {
+                FeedEffect::LookAt(paths) => {
                     let seen = self.layout.zk.children_of_each(paths).await?;
-                    Input::AreThere(seen.iter().map(Option::is_some).collect())
+                    FeedInput::AreThere(seen.iter().map(Option::is_some).collect())
                 }
-                Effect::Wait { quiet } => self.wait(quiet, turn).await,
-                Effect::Done => return Ok(()),
+                FeedEffect::Wait { quiet } => self.wait(quiet, turn).await,
+                FeedEffect::Done => return Ok(()),
             };
         }
     }
@@ -296,7 +303,7 @@ impl FeedDriver {
         let has_buckets = self.layout.kind.has_buckets();
         let create = if has_buckets { create } else { create.creating_parents_as_containers() };
         match create.protected().data("-").owned().await {
-            Ok(node) => self.guard = Guard::Wanted(Some(Arc::new(node))),
+            Ok(node) => self.guard = AnchorNode::Wanted(Some(Arc::new(node))),
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             Err(error) => return Err(error),
         }
@@ -304,7 +311,7 @@ impl FeedDriver {
     }
 
     /// Waits for an event.
-    async fn wait(&mut self, quiet: Option<Duration>, turn: Option<&OwnedNode>) -> Input {
+    async fn wait(&mut self, quiet: Option<Duration>, turn: Option<&OwnedNode>) -> FeedInput {
         let Self { layout, core, watches, .. } = self;
         let due = async {
             let Some(place) = core.items.first() else { return pending().await };
@@ -334,10 +341,10 @@ impl FeedDriver {
             () = turn_lost => None,
             fired = watches.next() => Some(fired),
             () = due => None,
-            () = is_quiet => return Input::Quiet,
+            () = is_quiet => return FeedInput::Quiet,
         };
         fired.iter().for_each(|watched| self.core.fired(watched));
-        Input::Woken
+        FeedInput::Woken
     }
 }
 
@@ -345,10 +352,10 @@ async fn list_parent(
     layout: &QueueLayout,
     is_watched: bool,
     armed: &mut Armed,
-) -> Result<Input, Error> {
-    match list_node(layout, layout.path.as_str(), Watched::Parent, is_watched, armed).await {
-        Ok((names, stat)) => Ok(Input::Parent(Some((names, (&stat).into())))),
-        Err(error) if error.kind() == ErrorKind::NoNode => Ok(Input::Parent(None)),
+) -> Result<FeedInput, Error> {
+    match list_node(layout, layout.path.as_str(), FeedWatchKey::Parent, is_watched, armed).await {
+        Ok((names, stat)) => Ok(FeedInput::Parent(Some((names, (&stat).into())))),
+        Err(error) if error.kind() == ErrorKind::NoNode => Ok(FeedInput::Parent(None)),
         Err(error) => Err(error),
     }
 }
@@ -358,11 +365,12 @@ async fn list_buckets(
     names: Vec<String>,
     is_watched: bool,
     armed: &mut Armed,
-) -> Result<Input, Error> {
+) -> Result<FeedInput, Error> {
     let lists = names.into_iter().map(|bucket| async move {
         let (mut armed, path) = (Armed::new(), layout.item(&bucket));
         let listed =
-            list_node(layout, &path, Watched::Bucket(bucket.clone()), is_watched, &mut armed).await;
+            list_node(layout, &path, FeedWatchKey::Bucket(bucket.clone()), is_watched, &mut armed)
+                .await;
         let children = match listed {
             Ok((names, stat)) => {
                 Some((names.iter().map(|name| format!("{bucket}/{name}")).collect(), stat.version))
@@ -378,13 +386,13 @@ async fn list_buckets(
         buckets.push(bucket);
         armed.extend(watch);
     }
-    Ok(Input::Buckets(buckets))
+    Ok(FeedInput::Buckets(buckets))
 }
 
 async fn list_node(
     layout: &QueueLayout,
     path: &str,
-    watched: Watched,
+    watched: FeedWatchKey,
     is_watched: bool,
     armed: &mut Armed,
 ) -> Result<(Vec<String>, Stat), Error> {
@@ -397,34 +405,34 @@ async fn list_node(
     Ok(listed.value)
 }
 
-async fn delete_buckets(layout: &QueueLayout, buckets: Vec<(String, i32)>) -> Input {
+async fn delete_buckets(layout: &QueueLayout, buckets: Vec<(String, i32)>) -> FeedInput {
     let deletes = buckets.into_iter().map(|(name, version)| async move {
         let path = layout.item(&name);
         let deletion = match layout.zk.delete(&path).version(version).await {
-            Ok(()) => Deletion::Done,
+            Ok(()) => BucketDeletion::Done,
             Err(error) => match error.kind() {
-                ErrorKind::NoNode => Deletion::Done,
-                ErrorKind::NotEmpty | ErrorKind::BadVersion => Deletion::Unknown,
+                ErrorKind::NoNode => BucketDeletion::Done,
+                ErrorKind::NotEmpty | ErrorKind::BadVersion => BucketDeletion::Unknown,
                 _ if error.is_transient() || error.kind() == ErrorKind::Closed => {
                     debug!(path, %error, "an empty bucket is not deleted yet");
-                    Deletion::Unknown
+                    BucketDeletion::Unknown
                 }
                 _ => {
                     layout.zk.report_background_error(error);
-                    Deletion::Refused
+                    BucketDeletion::Refused
                 }
             },
         };
         (name, deletion)
     });
-    Input::Deleted(join_all(deletes).await)
+    FeedInput::Deleted(join_all(deletes).await)
 }
 
 async fn watch_blocked(
     layout: &QueueLayout,
     nodes: Vec<(u64, String)>,
     armed: &mut Armed,
-) -> Result<Input, Error> {
+) -> Result<FeedInput, Error> {
     let reads = nodes.into_iter().map(|(number, path)| async move {
         match layout.zk.get_data(&path).watched().await {
             Ok(read) => Ok((number, Some((read.value.1.version, read.watch)))),
@@ -436,7 +444,7 @@ async fn watch_blocked(
     for read in join_all(reads).await {
         let (number, read) = read?;
         versions.push((number, read.as_ref().map(|(version, _)| *version)));
-        armed.extend(read.map(|(_, watch)| (Watched::Blocked(number), watch)));
+        armed.extend(read.map(|(_, watch)| (FeedWatchKey::Blocked(number), watch)));
     }
-    Ok(Input::BlockedOn(versions))
+    Ok(FeedInput::BlockedOn(versions))
 }

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use zk_curator::Stat;
 
-use super::buckets::{Children, Deletion};
+use super::buckets::{BucketChildren, BucketDeletion};
 
 /// The options of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Order {
+pub(crate) struct ListingOptions {
     /// `true` if the caller is going to wait for changes.
     pub(crate) is_watched: bool,
     /// `true` if each listed name still belongs to the same node, or to none, when an item is
@@ -42,17 +42,17 @@ impl ParentStat {
 
 /// A report of a driver.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum FeedInput {
     /// A caller wants to know the items.
-    List(Order),
+    List(ListingOptions),
     /// The children of the parent; `None` if it does not exist.
     Parent(Option<(Vec<String>, ParentStat)>),
     /// `true` if the parent, which is watched now, exists.
     ParentExists(bool),
     /// The children of the buckets, in the order of the request.
-    Buckets(Vec<(String, Children)>),
+    Buckets(Vec<(String, BucketChildren)>),
     /// The outcomes of the deletions of buckets.
-    Deleted(Vec<(String, Deletion)>),
+    Deleted(Vec<(String, BucketDeletion)>),
     /// `true` if our node is among the items now.
     Guarded(bool),
     /// A caller wants to wait for changes.
@@ -69,7 +69,7 @@ pub(crate) enum Input {
 
 /// The next step of a driver, which it reports.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum FeedEffect {
     /// Lists the children of the parent.
     ListParent { is_watched: bool },
     /// Watches for the parent to be created.
@@ -92,7 +92,7 @@ pub(crate) enum Effect {
 
 /// A node that is watched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Watched {
+pub(crate) enum FeedWatchKey {
     Parent,
     Bucket(String),
     /// The node behind which an item is blocked, by its number.

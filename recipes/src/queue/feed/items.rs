@@ -1,6 +1,6 @@
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::queue::wire::name::{Kind, Place, is_taker};
+use crate::queue::wire::name::{ItemPlace, NamingRules, is_taker};
 
 /// The maximum number of items that are kept in memory.
 const LONGEST_LIST: usize = 10_000;
@@ -9,9 +9,9 @@ const MISSES: u32 = 16;
 
 /// The names of the items, in the order in which one consumer takes them.
 #[derive(Debug)]
-pub(crate) struct Items {
-    pub(crate) kind: Kind,
-    names: VecDeque<(Place, String)>,
+pub(crate) struct FeedItems {
+    pub(crate) kind: NamingRules,
+    names: VecDeque<(ItemPlace, String)>,
     /// Items that were reported, and are not used again.
     aside: BTreeSet<String>,
     /// Nodes that are not items, to be reported.
@@ -23,15 +23,15 @@ pub(crate) struct Items {
 
 /// The state of an item of the list, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SeenItem {
     Free,
     /// Claimed, as long as the node at this path exists.
     Claimed(String),
     Gone,
 }
 
-impl Items {
-    pub(in crate::queue) fn new(kind: Kind) -> Self {
+impl FeedItems {
+    pub(in crate::queue) fn new(kind: NamingRules) -> Self {
         Self {
             kind,
             names: VecDeque::new(),
@@ -43,12 +43,13 @@ impl Items {
     }
 
     /// Returns the time until an item at this place is due, in milliseconds.
-    pub(crate) fn until_due(&self, place: Place, now: i64) -> u64 {
-        let millis = if self.kind == Kind::Delay { place.rank.saturating_sub(now) } else { 0 };
+    pub(crate) fn until_due(&self, place: ItemPlace, now: i64) -> u64 {
+        let millis =
+            if self.kind == NamingRules::Delay { place.rank.saturating_sub(now) } else { 0 };
         u64::try_from(millis).unwrap_or(0)
     }
 
-    pub(crate) fn first(&self) -> Option<Place> {
+    pub(crate) fn first(&self) -> Option<ItemPlace> {
         self.names.front().map(|(place, _)| *place)
     }
 
@@ -108,14 +109,14 @@ impl Items {
 
     /// Keeps the free ones of the first names of the list, and returns the claimed ones, with their
     /// claims.
-    pub(in crate::queue) fn replace_front(&mut self, seen: Vec<Seen>) -> Vec<(String, String)> {
+    pub(in crate::queue) fn replace_front(&mut self, seen: Vec<SeenItem>) -> Vec<(String, String)> {
         let (mut free, mut claimed) = (Vec::new(), Vec::new());
         for seen in seen {
             let Some(item) = self.names.pop_front() else { break };
             match seen {
-                Seen::Free => free.push(item),
-                Seen::Claimed(on) => claimed.push((item.1, on)),
-                Seen::Gone => {}
+                SeenItem::Free => free.push(item),
+                SeenItem::Claimed(on) => claimed.push((item.1, on)),
+                SeenItem::Gone => {}
             }
         }
         free.into_iter().rev().for_each(|item| self.names.push_front(item));
@@ -187,7 +188,7 @@ impl Items {
         &mut self,
         children: Vec<String>,
         left: &BTreeSet<String>,
-    ) -> Vec<(Place, String)> {
+    ) -> Vec<(ItemPlace, String)> {
         let is_left =
             |name: &String| left.contains(name.rsplit_once('/').map_or("", |(bucket, _)| bucket));
         let mut aside: BTreeSet<String> =
@@ -209,7 +210,7 @@ impl Items {
     }
 
     /// Replaces the list by these items, or by the first of them if there are too many.
-    pub(in crate::queue) fn fill(&mut self, mut listed: Vec<(Place, String)>, is_all: bool) {
+    pub(in crate::queue) fn fill(&mut self, mut listed: Vec<(ItemPlace, String)>, is_all: bool) {
         let is_too_long = listed.len() > LONGEST_LIST;
         self.is_complete = !is_too_long && is_all;
         if is_too_long {

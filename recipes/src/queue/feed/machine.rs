@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::blocked::{BlockedItems, TRIED_AGAIN, Why};
-use super::buckets::{BucketList, Children};
-use super::effects::{Effect, Input, Order, ParentStat, Watched};
-use super::items::{Items, Seen};
+use super::blocked::{BlockReason, BlockedItems, TRIED_AGAIN};
+use super::buckets::{BucketChildren, BucketList};
+use super::effects::{FeedEffect, FeedInput, FeedWatchKey, ListingOptions, ParentStat};
+use super::items::{FeedItems, SeenItem};
 use super::watch_state::WatchState;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 
 /// The time without an event after which a waiting consumer reads the claims of other consumers.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The knowledge of a consumer about its queue: a list of items, and the events that change it.
 #[derive(Debug)]
-pub(crate) struct Feed {
-    pub(crate) items: Items,
+pub(crate) struct FeedMachine {
+    pub(crate) items: FeedItems,
     blocked: BlockedItems,
-    parent: Parent,
+    parent: FeedParent,
     buckets: BucketList,
-    refresh: Refresh,
-    listing: Listing,
+    refresh: FeedRefresh,
+    listing: FeedListing,
     /// The time without an event after which claims of other consumers are read.
     quiet: Duration,
     /// `true` while they are being read.
@@ -31,7 +31,7 @@ pub(crate) struct Feed {
 
 /// The knowledge of the parent of the items.
 #[derive(Debug, Default)]
-struct Parent {
+struct FeedParent {
     /// Its state when it was listed.
     listed: Option<ParentStat>,
     watch: WatchState,
@@ -39,7 +39,7 @@ struct Parent {
 
 /// The condition for a check for items that come before those of the list.
 #[derive(Debug)]
-struct Refresh {
+struct FeedRefresh {
     /// The number of items after which a check is due.
     after: u32,
     taken: u32,
@@ -47,8 +47,8 @@ struct Refresh {
 
 /// A listing in progress.
 #[derive(Debug, Default)]
-struct Listing {
-    order: Order,
+struct FeedListing {
+    order: ListingOptions,
     /// `true` if the buckets of the parent were known.
     is_known: bool,
     children: Vec<String>,
@@ -60,83 +60,83 @@ struct Listing {
     free: usize,
 }
 
-impl Feed {
-    pub(crate) fn new(kind: Kind, refresh_after: u32) -> Self {
+impl FeedMachine {
+    pub(crate) fn new(kind: NamingRules, refresh_after: u32) -> Self {
         Self {
-            items: Items::new(kind),
+            items: FeedItems::new(kind),
             blocked: BlockedItems::default(),
-            parent: Parent::default(),
+            parent: FeedParent::default(),
             buckets: BucketList::default(),
-            refresh: Refresh { after: refresh_after, taken: 0 },
-            listing: Listing::default(),
+            refresh: FeedRefresh { after: refresh_after, taken: 0 },
+            listing: FeedListing::default(),
             quiet: QUIET,
             is_looking: false,
         }
     }
 
     /// Notes that a watch has fired.
-    pub(crate) fn fired(&mut self, watched: &Watched) {
+    pub(crate) fn fired(&mut self, watched: &FeedWatchKey) {
         match watched {
-            Watched::Parent => self.parent.watch.fire(),
-            Watched::Bucket(name) => self.buckets.fired(name),
-            Watched::Blocked(number) => self.blocked.fired(*number),
+            FeedWatchKey::Parent => self.parent.watch.fire(),
+            FeedWatchKey::Bucket(name) => self.buckets.fired(name),
+            FeedWatchKey::Blocked(number) => self.blocked.fired(*number),
         }
     }
 
     /// Returns `true` if an event of this watch is of interest.
-    pub(crate) fn is_armed(&self, watched: &Watched) -> bool {
+    pub(crate) fn is_armed(&self, watched: &FeedWatchKey) -> bool {
         match watched {
-            Watched::Parent => self.parent.watch == WatchState::Armed,
-            Watched::Bucket(name) => self.buckets.is_armed(name),
-            Watched::Blocked(number) => self.blocked.is_armed(*number),
+            FeedWatchKey::Parent => self.parent.watch == WatchState::Armed,
+            FeedWatchKey::Bucket(name) => self.buckets.is_armed(name),
+            FeedWatchKey::Blocked(number) => self.blocked.is_armed(*number),
         }
     }
 
     /// Processes a report of the driver, and returns its next step.
     ///
     /// Events are reported [before](Self::fired) the responses that come after them.
-    pub(crate) fn step(&mut self, input: Input, now: Instant) -> Effect {
+    pub(crate) fn step(&mut self, input: FeedInput, now: Instant) -> FeedEffect {
         match input {
-            Input::List(order) => {
+            FeedInput::List(order) => {
                 // If the call is dropped in the middle, the list does not match the watches.
                 self.items.is_complete = false;
                 self.unblock_fired();
                 self.begin(order, now)
             }
-            Input::Parent(listed) => self.parent_listed(listed, now),
-            Input::ParentExists(true) => self.begin(self.listing.order, now),
-            Input::ParentExists(false) => {
+            FeedInput::Parent(listed) => self.parent_listed(listed, now),
+            FeedInput::ParentExists(true) => self.begin(self.listing.order, now),
+            FeedInput::ParentExists(false) => {
                 self.parent.watch = WatchState::Armed;
                 self.children_listed(Vec::new(), now)
             }
-            Input::Buckets(listed) => self.buckets_listed(listed, now),
-            Input::Deleted(deletions) => {
+            FeedInput::Buckets(listed) => self.buckets_listed(listed, now),
+            FeedInput::Deleted(deletions) => {
                 deletions.iter().for_each(|(name, deletion)| self.buckets.deleted(name, *deletion));
                 self.all_listed(now)
             }
-            Input::Guarded(is_guarded) => {
+            FeedInput::Guarded(is_guarded) => {
                 // From now on the listed items are guarded.
                 self.parent.watch = WatchState::Unwatched;
-                self.begin(Order { is_guarded, ..self.listing.order }, now)
+                self.begin(ListingOptions { is_guarded, ..self.listing.order }, now)
             }
-            Input::Wait => {
+            FeedInput::Wait => {
                 (self.quiet, self.is_looking) = (QUIET, false);
                 if self.has_fired() { self.woken() } else { self.watch_blocked(false) }
             }
-            Input::Quiet => {
+            FeedInput::Quiet => {
                 self.is_looking = true;
                 self.watch_blocked(true)
             }
-            Input::BlockedOn(versions) => {
+            FeedInput::BlockedOn(versions) => {
                 let is_any_free = self.blocked.watched(versions);
                 self.looked(is_any_free)
             }
-            Input::AreThere(are_there) => {
+            FeedInput::AreThere(are_there) => {
                 (self.quiet, self.is_looking) = (TRIED_AGAIN, false);
                 let is_any_free = self.blocked.looked(&are_there);
                 self.looked(is_any_free)
             }
-            Input::Woken => self.woken(),
+            FeedInput::Woken => self.woken(),
         }
     }
 
@@ -144,14 +144,14 @@ impl Feed {
         self.items.kind.has_buckets()
     }
 
-    fn begin(&mut self, order: Order, now: Instant) -> Effect {
+    fn begin(&mut self, order: ListingOptions, now: Instant) -> FeedEffect {
         self.forget_fired();
         let is_known = self.has_buckets() && self.parent.watch == WatchState::Armed;
-        self.listing = Listing { order, is_known, ..Listing::default() };
+        self.listing = FeedListing { order, is_known, ..FeedListing::default() };
         if is_known {
             return self.next_buckets(now);
         }
-        Effect::ListParent { is_watched: order.is_watched || self.has_buckets() }
+        FeedEffect::ListParent { is_watched: order.is_watched || self.has_buckets() }
     }
 
     /// The next listing shows the changes.
@@ -160,13 +160,17 @@ impl Feed {
         self.buckets.forget_fired();
     }
 
-    fn parent_listed(&mut self, listed: Option<(Vec<String>, ParentStat)>, now: Instant) -> Effect {
+    fn parent_listed(
+        &mut self,
+        listed: Option<(Vec<String>, ParentStat)>,
+        now: Instant,
+    ) -> FeedEffect {
         let is_watched = self.listing.order.is_watched || self.has_buckets();
         let Some((names, stat)) = listed else {
             // The parent does not exist yet, or was an empty container (CURATOR-308). A consumer
             // does not create it, because an unused one would never be deleted.
             return if is_watched {
-                Effect::WatchParent
+                FeedEffect::WatchParent
             } else {
                 self.children_listed(Vec::new(), now)
             };
@@ -184,7 +188,7 @@ impl Feed {
         self.children_listed(names, now)
     }
 
-    fn children_listed(&mut self, mut children: Vec<String>, now: Instant) -> Effect {
+    fn children_listed(&mut self, mut children: Vec<String>, now: Instant) -> FeedEffect {
         if !self.has_buckets() {
             self.listing.children = children;
             return self.all_listed(now);
@@ -195,20 +199,20 @@ impl Feed {
     }
 
     /// Lists buckets in their order, until enough items can be taken or all buckets are listed.
-    fn next_buckets(&mut self, now: Instant) -> Effect {
+    fn next_buckets(&mut self, now: Instant) -> FeedEffect {
         while self.listing.next < self.buckets.len()
             && self.listing.free < self.listing.order.enough
         {
             let (count, names) = self.buckets.to_list(self.listing.next, self.listing.free > 0);
             if !names.is_empty() {
                 self.listing.count = count;
-                return Effect::ListBuckets { names, is_watched: self.watches_buckets() };
+                return FeedEffect::ListBuckets { names, is_watched: self.watches_buckets() };
             }
             self.listing.next += count;
         }
         match self.buckets.begin_deletes() {
             deletes if deletes.is_empty() => self.all_listed(now),
-            deletes => Effect::DeleteBuckets(deletes),
+            deletes => FeedEffect::DeleteBuckets(deletes),
         }
     }
 
@@ -217,7 +221,11 @@ impl Feed {
         self.listing.order.is_watched || (self.is_reordered() && self.refresh.after != u32::MAX)
     }
 
-    fn buckets_listed(&mut self, listed: Vec<(String, Children)>, now: Instant) -> Effect {
+    fn buckets_listed(
+        &mut self,
+        listed: Vec<(String, BucketChildren)>,
+        now: Instant,
+    ) -> FeedEffect {
         let blocked = self.blocked.names();
         let is_free =
             |name: &&String| !blocked.contains(name.as_str()) && !self.items.is_aside(name);
@@ -235,11 +243,11 @@ impl Feed {
     }
 
     /// Processes a listing.
-    fn all_listed(&mut self, now: Instant) -> Effect {
+    fn all_listed(&mut self, now: Instant) -> FeedEffect {
         let children = mem::take(&mut self.listing.children);
         let order = self.listing.order;
         if !order.is_guarded && children.iter().any(|name| self.items.kind.place(name).is_some()) {
-            return Effect::CreateGuard;
+            return FeedEffect::CreateGuard;
         }
         let mut left = self.buckets.left(self.listing.next);
         if self.listing.is_known {
@@ -251,7 +259,7 @@ impl Feed {
             return self.begin(order, now);
         }
         // Watches that have fired since then count as fired: a waiting caller lists again.
-        Effect::Done
+        FeedEffect::Done
     }
 
     fn fill(&mut self, children: Vec<String>, left: &BTreeSet<String>, now: Instant) {
@@ -274,9 +282,9 @@ impl Feed {
             || self.blocked.has_fired()
     }
 
-    fn woken(&mut self) -> Effect {
+    fn woken(&mut self) -> FeedEffect {
         self.unblock_fired();
-        Effect::Done
+        FeedEffect::Done
     }
 
     /// Removes the blocks of items that are now free: a listing finds them.
@@ -287,31 +295,31 @@ impl Feed {
         }
     }
 
-    fn watch_blocked(&mut self, claims_of_others: bool) -> Effect {
+    fn watch_blocked(&mut self, claims_of_others: bool) -> FeedEffect {
         let numbers = self.blocked.to_watch(claims_of_others);
         if numbers.is_empty() {
             return self.looked(false);
         }
         let path = |number| (number, self.blocked.path(number).to_owned());
-        Effect::WatchBlocked(numbers.into_iter().map(path).collect())
+        FeedEffect::WatchBlocked(numbers.into_iter().map(path).collect())
     }
 
     /// Continues after a read of the nodes that block items.
-    fn looked(&mut self, is_any_free: bool) -> Effect {
+    fn looked(&mut self, is_any_free: bool) -> FeedEffect {
         if is_any_free {
             self.items.is_complete = false;
-            return Effect::Done;
+            return FeedEffect::Done;
         }
         let unwatched = self.blocked.unwatched();
         if self.is_looking && !unwatched.is_empty() {
-            return Effect::LookAt(unwatched);
+            return FeedEffect::LookAt(unwatched);
         }
         (self.quiet, self.is_looking) =
             (if self.is_looking { TRIED_AGAIN } else { self.quiet }, false);
         if self.has_fired() {
             return self.woken();
         }
-        Effect::Wait { quiet: (!unwatched.is_empty()).then_some(self.quiet) }
+        FeedEffect::Wait { quiet: (!unwatched.is_empty()).then_some(self.quiet) }
     }
 
     /// The buckets that were not listed, and whether another bucket of the same priority comes
@@ -350,17 +358,17 @@ impl Feed {
             self.items.clear();
         }
         for (on, version) in [(node.0, Some(node.1)), (producer, None)] {
-            self.blocked.block(name, Why::Unconfirmed { strict, version }, on, now);
+            self.blocked.block(name, BlockReason::Unconfirmed { strict, version }, on, now);
         }
     }
 
     /// Blocks an item that another client has claimed, as long as a node exists.
     pub(crate) fn block_claimed(&mut self, name: &str, on: String, now: Instant) {
-        self.blocked.block(name, Why::Claimed, on, now);
+        self.blocked.block(name, BlockReason::Claimed, on, now);
     }
 
     /// Replaces the first items of the list by the free ones.
-    pub(crate) fn replace_front(&mut self, seen: Vec<Seen>, now: Instant) {
+    pub(crate) fn replace_front(&mut self, seen: Vec<SeenItem>, now: Instant) {
         for (name, on) in self.items.replace_front(seen) {
             self.block_claimed(&name, on, now);
         }

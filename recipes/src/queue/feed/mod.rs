@@ -1,8 +1,8 @@
 //! The items of a queue, in their order, as one consumer sees them.
 //!
-//! [`Feed`](machine::Feed) decides what is listed, watched and waited for, without requests, clock
-//! or async; `model.rs` tests it with every order of responses. [`FeedDriver`](driver::FeedDriver)
-//! performs its effects and reports the responses.
+//! [`Feed`](machine::FeedMachine) decides what is listed, watched and waited for, without requests,
+//! clock or async; `model.rs` tests it with every order of responses.
+//! [`FeedDriver`](driver::FeedDriver) performs its effects and reports the responses.
 
 mod blocked;
 mod buckets;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::buckets::Deletion;
+use super::buckets::BucketDeletion;
 use super::choices::Choices;
-use super::effects::{Effect, Input, Order, ParentStat, Watched};
-use super::machine::Feed;
-use crate::queue::wire::name::{Bucket, ItemMeta, Kind, TAKER, priority};
+use super::effects::{FeedEffect, FeedInput, FeedWatchKey, ListingOptions, ParentStat};
+use super::machine::FeedMachine;
+use crate::queue::wire::name::{Bucket, ItemMeta, NamingRules, TAKER, priority};
 use crate::size;
 
 /// The number of effects after which a call must have returned.
@@ -23,7 +23,7 @@ const ENOUGH: usize = 2;
 
 /// The queue at a server, and the actions of other clients.
 struct World {
-    kind: Kind,
+    kind: NamingRules,
     stat: ParentStat,
     buckets: BTreeMap<String, WorldBucket>,
     /// The names of items and of our node next to buckets.
@@ -32,9 +32,9 @@ struct World {
     next: u32,
     /// The items that other clients have claimed.
     claimed: BTreeSet<String>,
-    watches: BTreeMap<Watched, String>,
+    watches: BTreeMap<FeedWatchKey, String>,
     /// Events that are not reported yet.
-    events: Vec<Watched>,
+    events: Vec<FeedWatchKey>,
 }
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ fn names(world: &World) -> impl Iterator<Item = String> {
 }
 
 impl World {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: NamingRules) -> Self {
         Self {
             kind,
             stat: ParentStat { czxid: 1, cversion: 0, children: 0 },
@@ -84,8 +84,8 @@ impl World {
     fn put(&mut self) {
         self.next += 1;
         let middle = match self.kind {
-            Kind::Locking => ItemMeta { priority: 0, id: "a", times: 0 }.to_string(),
-            Kind::Priority => priority(if self.next.is_multiple_of(3) { -1 } else { 1 }),
+            NamingRules::Locking => ItemMeta { priority: 0, id: "a", times: 0 }.to_string(),
+            NamingRules::Priority => priority(if self.next.is_multiple_of(3) { -1 } else { 1 }),
             _ => String::new(),
         };
         let item = format!("{}{middle}{:010}", self.kind.tag(), self.next);
@@ -131,7 +131,7 @@ impl World {
     /// The other clients do something, or nothing.
     fn act(&mut self, choices: &mut Choices) {
         let first = names(self).find(|name| !self.claimed.contains(name));
-        match choices.choose(if self.kind == Kind::Locking { 6 } else { 4 }) {
+        match choices.choose(if self.kind == NamingRules::Locking { 6 } else { 4 }) {
             1 => self.put(),
             2 if self.kind.has_buckets() => self.roll(),
             3 => drop(first.map(|name| self.remove(&name))),
@@ -153,61 +153,63 @@ impl World {
     }
 
     /// Acts as a server for the request of an effect: returns the response, and sets the watches.
-    fn execute(&mut self, effect: Effect) -> (Input, Vec<(Watched, String)>) {
+    fn execute(&mut self, effect: FeedEffect) -> (FeedInput, Vec<(FeedWatchKey, String)>) {
         let mut watches = Vec::new();
         let answer = match effect {
-            Effect::ListParent { is_watched } => {
-                watches.extend(is_watched.then(|| (Watched::Parent, String::new())));
-                Input::Parent(Some((self.children(), self.stat)))
+            FeedEffect::ListParent { is_watched } => {
+                watches.extend(is_watched.then(|| (FeedWatchKey::Parent, String::new())));
+                FeedInput::Parent(Some((self.children(), self.stat)))
             }
-            Effect::ListBuckets { names, is_watched } => {
+            FeedEffect::ListBuckets { names, is_watched } => {
                 let list = |name: String| {
                     let bucket = self.buckets.get(&name);
                     if is_watched && bucket.is_some() {
-                        watches.push((Watched::Bucket(name.clone()), name.clone()));
+                        watches.push((FeedWatchKey::Bucket(name.clone()), name.clone()));
                     }
                     let children = bucket
                         .map(|bucket| (bucket.names.iter().cloned().collect(), bucket.version));
                     (name, children)
                 };
-                Input::Buckets(names.into_iter().map(list).collect())
+                FeedInput::Buckets(names.into_iter().map(list).collect())
             }
-            Effect::DeleteBuckets(buckets) => {
+            FeedEffect::DeleteBuckets(buckets) => {
                 let delete = |(name, version): (String, i32)| {
                     let is_stale = |bucket: &WorldBucket| {
                         !bucket.names.is_empty() || bucket.version != version
                     };
                     if self.buckets.get(&name).is_some_and(is_stale) {
-                        return (name, Deletion::Unknown);
+                        return (name, BucketDeletion::Unknown);
                     }
                     if self.buckets.remove(&name).is_some() {
                         self.changed(&name);
                         self.parent_changed(-1);
                     }
-                    (name, Deletion::Done)
+                    (name, BucketDeletion::Done)
                 };
-                Input::Deleted(buckets.into_iter().map(delete).collect())
+                FeedInput::Deleted(buckets.into_iter().map(delete).collect())
             }
-            Effect::CreateGuard => {
+            FeedEffect::CreateGuard => {
                 self.beside.insert(format!("_c_a-{TAKER}0000000001"));
                 self.parent_changed(1);
-                Input::Guarded(true)
+                FeedInput::Guarded(true)
             }
-            Effect::WatchBlocked(nodes) => {
+            FeedEffect::WatchBlocked(nodes) => {
                 let watch = |(number, path): (u64, String)| {
                     let is_there = self.claimed.iter().any(|name| path == format!("{name}/claim"));
-                    watches.extend(is_there.then_some((Watched::Blocked(number), path)));
+                    watches.extend(is_there.then_some((FeedWatchKey::Blocked(number), path)));
                     (number, is_there.then_some(0))
                 };
-                Input::BlockedOn(nodes.into_iter().map(watch).collect())
+                FeedInput::BlockedOn(nodes.into_iter().map(watch).collect())
             }
-            Effect::LookAt(paths) => {
+            FeedEffect::LookAt(paths) => {
                 let is_there = |path: &String| {
                     self.claimed.iter().any(|name| *path == format!("{name}/claim"))
                 };
-                Input::AreThere(paths.iter().map(is_there).collect())
+                FeedInput::AreThere(paths.iter().map(is_there).collect())
             }
-            Effect::WatchParent | Effect::Wait { .. } | Effect::Done => unreachable!("{effect:?}"),
+            FeedEffect::WatchParent | FeedEffect::Wait { .. } | FeedEffect::Done => {
+                unreachable!("{effect:?}")
+            }
         };
         (answer, watches)
     }
@@ -216,7 +218,7 @@ impl World {
 /// A consumer of the world.
 struct Play {
     world: World,
-    feed: Feed,
+    feed: FeedMachine,
     choices: Choices,
     is_guarded: bool,
     now: Instant,
@@ -225,12 +227,12 @@ struct Play {
 }
 
 impl Play {
-    fn new(kind: Kind, choices: Choices) -> Self {
+    fn new(kind: NamingRules, choices: Choices) -> Self {
         Self {
             world: World::new(kind),
-            feed: Feed::new(kind, 1),
+            feed: FeedMachine::new(kind, 1),
             choices,
-            is_guarded: kind != Kind::Fifo,
+            is_guarded: kind != NamingRules::Fifo,
             now: Instant::now(),
             taken: Vec::new(),
             requests: 0,
@@ -245,14 +247,14 @@ impl Play {
     }
 
     /// Performs effects until the call returns, or must wait. Returns `true` if it waits.
-    fn perform(&mut self, mut input: Input) -> bool {
+    fn perform(&mut self, mut input: FeedInput) -> bool {
         for _ in 0..MOST_EFFECTS {
-            let is_guarded = matches!(input, Input::Guarded(true));
+            let is_guarded = matches!(input, FeedInput::Guarded(true));
             self.is_guarded |= is_guarded;
             let effect = self.feed.step(input, self.now);
             match effect {
-                Effect::Done => return false,
-                Effect::Wait { quiet } => {
+                FeedEffect::Done => return false,
+                FeedEffect::Wait { quiet } => {
                     self.check_wait(quiet);
                     return true;
                 }
@@ -268,7 +270,7 @@ impl Play {
                 self.world.act(&mut self.choices);
             }
             // A watch that the response has set reports its events after the response.
-            let is_new = |watched: &Watched| watches.iter().any(|(new, _)| new == watched);
+            let is_new = |watched: &FeedWatchKey| watches.iter().any(|(new, _)| new == watched);
             let (early, late) = self.world.events.split_at(before);
             let (late, rest): (Vec<_>, Vec<_>) = late.iter().cloned().partition(is_new);
             self.world.events = [early, &rest, &late].concat();
@@ -293,8 +295,8 @@ impl Play {
     }
 
     fn list(&mut self, is_watched: bool) {
-        let order = Order { is_watched, is_guarded: self.is_guarded, enough: ENOUGH };
-        assert!(!self.perform(Input::List(order)), "a listing does not wait");
+        let order = ListingOptions { is_watched, is_guarded: self.is_guarded, enough: ENOUGH };
+        assert!(!self.perform(FeedInput::List(order)), "a listing does not wait");
         self.world.act(&mut self.choices);
     }
 
@@ -323,13 +325,13 @@ impl Play {
             return;
         }
         self.tell(0);
-        let mut input = Input::Wait;
+        let mut input = FeedInput::Wait;
         for _ in 0..4 {
             if !self.perform(input) {
                 return;
             }
             self.world.act(&mut self.choices);
-            input = if self.world.events.is_empty() { Input::Quiet } else { Input::Woken };
+            input = if self.world.events.is_empty() { FeedInput::Quiet } else { FeedInput::Woken };
             self.tell(self.world.events.len().min(1));
         }
     }
@@ -362,7 +364,7 @@ enum From {
 }
 
 /// Lists and takes while other clients act, and then takes the rest.
-fn play(kind: Kind, from: From, choices: Choices) -> (Vec<String>, Choices) {
+fn play(kind: NamingRules, from: From, choices: Choices) -> (Vec<String>, Choices) {
     let mut play = Play::new(kind, choices);
     if from == From::Listing {
         play.world.put();
@@ -380,10 +382,10 @@ fn play(kind: Kind, from: From, choices: Choices) -> (Vec<String>, Choices) {
     (play.finish(), choices)
 }
 
-fn check_order(kind: Kind, taken: &[String]) {
+fn check_order(kind: NamingRules, taken: &[String]) {
     let distinct: BTreeSet<&String> = taken.iter().collect();
     assert_eq!(distinct.len(), taken.len(), "taken twice: {taken:?}");
-    if matches!(kind, Kind::Fifo | Kind::Plain) {
+    if matches!(kind, NamingRules::Fifo | NamingRules::Plain) {
         let places: Vec<_> = taken.iter().map(|name| kind.place(name)).collect();
         assert!(places.is_sorted(), "{taken:?}");
     }
@@ -393,12 +395,12 @@ fn check_order(kind: Kind, taken: &[String]) {
 fn no_item_is_lost_in_any_order_of_answers() {
     let (depth, depth_locking) = (size(6, 7), size(4, 5));
     for (kind, from, depth) in [
-        (Kind::Plain, From::Listing, depth),
-        (Kind::Plain, From::Waiting, depth),
-        (Kind::Fifo, From::Listing, depth),
-        (Kind::Fifo, From::Waiting, depth),
-        (Kind::Locking, From::Listing, depth_locking),
-        (Kind::Locking, From::Waiting, depth_locking),
+        (NamingRules::Plain, From::Listing, depth),
+        (NamingRules::Plain, From::Waiting, depth),
+        (NamingRules::Fifo, From::Listing, depth),
+        (NamingRules::Fifo, From::Waiting, depth),
+        (NamingRules::Locking, From::Listing, depth_locking),
+        (NamingRules::Locking, From::Waiting, depth_locking),
     ] {
         let mut choices = Choices { depth, ..Choices::default() };
         let mut count = 0;
@@ -419,17 +421,23 @@ fn no_item_is_lost_in_any_order_of_answers() {
 #[test]
 fn claim_beyond_those_watched_is_looked_at() {
     let now = Instant::now();
-    let mut feed = Feed::new(Kind::Locking, 1);
+    let mut feed = FeedMachine::new(NamingRules::Locking, 1);
     for number in 0..65 {
         feed.block_claimed(&number.to_string(), format!("/{number}"), now);
     }
-    assert!(matches!(feed.step(Input::Wait, now), Effect::Wait { quiet: Some(_) }));
-    let Effect::WatchBlocked(watched) = feed.step(Input::Quiet, now) else { panic!() };
+    assert!(matches!(feed.step(FeedInput::Wait, now), FeedEffect::Wait { quiet: Some(_) }));
+    let FeedEffect::WatchBlocked(watched) = feed.step(FeedInput::Quiet, now) else { panic!() };
     let versions = watched.iter().map(|(number, _)| (*number, Some(0))).collect();
-    assert_eq!(feed.step(Input::BlockedOn(versions), now), Effect::LookAt(vec!["/64".to_owned()]));
-    assert!(matches!(feed.step(Input::AreThere(vec![true]), now), Effect::Wait { quiet: Some(_) }));
-    assert_eq!(feed.step(Input::Quiet, now), Effect::LookAt(vec!["/64".to_owned()]));
-    assert_eq!(feed.step(Input::AreThere(vec![false]), now), Effect::Done);
+    assert_eq!(
+        feed.step(FeedInput::BlockedOn(versions), now),
+        FeedEffect::LookAt(vec!["/64".to_owned()])
+    );
+    assert!(matches!(
+        feed.step(FeedInput::AreThere(vec![true]), now),
+        FeedEffect::Wait { quiet: Some(_) }
+    ));
+    assert_eq!(feed.step(FeedInput::Quiet, now), FeedEffect::LookAt(vec!["/64".to_owned()]));
+    assert_eq!(feed.step(FeedInput::AreThere(vec![false]), now), FeedEffect::Done);
 }
 
 /// The first in line used to forget the event.
@@ -437,31 +445,36 @@ fn claim_beyond_those_watched_is_looked_at() {
 fn item_that_comes_while_buckets_are_listed_ends_the_wait() {
     let now = Instant::now();
     let bucket = |number| format!("{}{number:010}", Bucket::base(0));
-    let mut feed = Feed::new(Kind::Fifo, 1);
-    let order = Order { is_watched: true, is_guarded: true, enough: ENOUGH };
-    assert_eq!(feed.step(Input::List(order), now), Effect::ListParent { is_watched: true });
+    let mut feed = FeedMachine::new(NamingRules::Fifo, 1);
+    let order = ListingOptions { is_watched: true, is_guarded: true, enough: ENOUGH };
+    assert_eq!(feed.step(FeedInput::List(order), now), FeedEffect::ListParent { is_watched: true });
     let stat = ParentStat { czxid: 1, cversion: 2, children: 2 };
-    let listed = feed.step(Input::Parent(Some((vec![bucket(1), bucket(2)], stat))), now);
-    assert_eq!(listed, Effect::ListBuckets { names: vec![bucket(1)], is_watched: true });
-    let empty = |number| Input::Buckets(vec![(bucket(number), Some((Vec::new(), 0)))]);
+    let listed = feed.step(FeedInput::Parent(Some((vec![bucket(1), bucket(2)], stat))), now);
+    assert_eq!(listed, FeedEffect::ListBuckets { names: vec![bucket(1)], is_watched: true });
+    let empty = |number| FeedInput::Buckets(vec![(bucket(number), Some((Vec::new(), 0)))]);
     let listed = feed.step(empty(1), now);
-    assert_eq!(listed, Effect::ListBuckets { names: vec![bucket(2)], is_watched: true });
+    assert_eq!(listed, FeedEffect::ListBuckets { names: vec![bucket(2)], is_watched: true });
     // An item arrives in the first bucket.
-    feed.fired(&Watched::Bucket(bucket(1)));
-    assert_eq!(feed.step(empty(2), now), Effect::Done);
+    feed.fired(&FeedWatchKey::Bucket(bucket(1)));
+    assert_eq!(feed.step(empty(2), now), FeedEffect::Done);
     assert!(!feed.is_current());
-    assert_eq!(feed.step(Input::Wait, now), Effect::Done, "it waits though an item is there");
+    assert_eq!(
+        feed.step(FeedInput::Wait, now),
+        FeedEffect::Done,
+        "it waits though an item is there"
+    );
     // The next listing finds it, and reads no other bucket.
-    let listed = feed.step(Input::List(order), now);
-    assert_eq!(listed, Effect::ListBuckets { names: vec![bucket(1)], is_watched: true });
+    let listed = feed.step(FeedInput::List(order), now);
+    assert_eq!(listed, FeedEffect::ListBuckets { names: vec![bucket(1)], is_watched: true });
     let item = format!("{}/item-0000000001", bucket(1));
-    let listed = feed.step(Input::Buckets(vec![(bucket(1), Some((vec![item.clone()], 0)))]), now);
-    assert_eq!((listed, feed.items.pop(0)), (Effect::Done, Some(item)));
+    let listed =
+        feed.step(FeedInput::Buckets(vec![(bucket(1), Some((vec![item.clone()], 0)))]), now);
+    assert_eq!((listed, feed.items.pop(0)), (FeedEffect::Done, Some(item)));
 }
 
 #[test]
 fn an_empty_queue_that_is_watched_is_not_listed_again() {
-    let mut play = Play::new(Kind::Fifo, Choices::default());
+    let mut play = Play::new(NamingRules::Fifo, Choices::default());
     play.world.roll();
     play.list(true);
     assert_eq!(play.requests, 2);
@@ -475,7 +488,7 @@ proptest! {
 
     #[test]
     fn no_item_is_lost_in_long_plays(
-        kind in prop::sample::select(vec![Kind::Plain, Kind::Fifo, Kind::Locking, Kind::Priority]),
+        kind in prop::sample::select(vec![NamingRules::Plain, NamingRules::Fifo, NamingRules::Locking, NamingRules::Priority]),
         from in prop::sample::select(vec![From::Listing, From::Waiting]),
         made in prop::collection::vec(0..60_usize, 0..60),
     ) {

@@ -7,23 +7,26 @@ use futures_util::future::select_all;
 use tokio::task::unconstrained;
 use zk_curator::watch::Watch;
 
-use super::effects::Watched;
+use super::effects::FeedWatchKey;
 
 /// The watches of a consumer.
 #[derive(Debug, Default)]
-pub(in crate::queue) struct Watches(BTreeMap<Watched, Watch>);
+pub(in crate::queue) struct FeedWatches(BTreeMap<FeedWatchKey, Watch>);
 
-impl Watches {
-    pub(in crate::queue) fn extend(&mut self, armed: impl IntoIterator<Item = (Watched, Watch)>) {
+impl FeedWatches {
+    pub(in crate::queue) fn extend(
+        &mut self,
+        armed: impl IntoIterator<Item = (FeedWatchKey, Watch)>,
+    ) {
         self.0.extend(armed);
     }
 
-    pub(in crate::queue) fn retain(&mut self, is_armed: impl Fn(&Watched) -> bool) {
+    pub(in crate::queue) fn retain(&mut self, is_armed: impl Fn(&FeedWatchKey) -> bool) {
         self.0.retain(|watched, _| is_armed(watched));
     }
 
     /// Removes the watches that have fired or ended.
-    pub(in crate::queue) fn take_fired(&mut self) -> Vec<Watched> {
+    pub(in crate::queue) fn take_fired(&mut self) -> Vec<FeedWatchKey> {
         let mut cx = Context::from_waker(Waker::noop());
         // A task that has used up its budget since it last yielded must still see fired watches.
         let mut is_ready =
@@ -41,7 +44,7 @@ impl Watches {
 
     /// Waits for the first watch that fires or ends, and removes it. Waits forever if there is
     /// none.
-    pub(in crate::queue) async fn next(&mut self) -> Watched {
+    pub(in crate::queue) async fn next(&mut self) -> FeedWatchKey {
         if self.0.is_empty() {
             return pending().await;
         }

@@ -8,7 +8,7 @@ use zk_curator::internal::{sleep, sleep_until};
 use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
-use super::kept::Node;
+use super::kept::KeptNode;
 use super::later;
 use super::places::{Places, is_gone, is_missing};
 use super::record::Executing;
@@ -16,7 +16,7 @@ use super::retention::{self, Policy};
 use crate::health::{Health, HealthReporter};
 use crate::leader::{self, LeaderSelector};
 use crate::queue::error::Error;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 
 /// The minimum time from one check to the next, because leases change with every job.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -74,14 +74,14 @@ async fn work(places: &Places, policy: Policy, health: &HealthReporter) -> ZkErr
 
 /// Attempts that cannot be ended.
 #[derive(Debug, Default)]
-struct Aside {
+struct StuckAttempts {
     /// Nodes whose data are not those of an attempt.
     foreign: BTreeSet<String>,
     /// Jobs whose end was refused, with the time of the next try.
     stuck: BTreeMap<String, Instant>,
 }
 
-impl Aside {
+impl StuckAttempts {
     fn is_due(&self, attempt: &str) -> bool {
         !self.foreign.contains(attempt)
             && self.stuck.get(attempt).is_none_or(|next| *next <= Instant::now())
@@ -90,7 +90,7 @@ impl Aside {
 
 /// Cleans until a permanent error, and returns it.
 async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReporter) -> ZkError {
-    let mut aside = Aside::default();
+    let mut aside = StuckAttempts::default();
     loop {
         let passed = match pass(places, max_attempts, &mut aside).await {
             Ok(watch) => {
@@ -120,7 +120,7 @@ async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReport
 async fn pass(
     places: &Places,
     max_attempts: Option<u32>,
-    aside: &mut Aside,
+    aside: &mut StuckAttempts,
 ) -> zk_curator::Result<Watch> {
     let (attempts, leases) = (places.below("executing"), places.below("leases"));
     // With this order, every lease either ended before the attempts were listed, or its end fires
@@ -176,10 +176,11 @@ async fn end(
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Some(String::new())),
         data => data?,
     };
-    let record = Executing::parse(&data).filter(|record| Kind::Job.meta(&record.name).is_some());
+    let record =
+        Executing::parse(&data).filter(|record| NamingRules::Job.meta(&record.name).is_some());
     let Some(Executing { name, worker, .. }) = record else { return Ok(None) };
     let why = format!("the worker {worker} has gone");
-    let mut next = Node::after_attempt(places, &name, &why, max_attempts);
+    let mut next = KeptNode::after_attempt(places, &name, &why, max_attempts);
     loop {
         // This proves that there is no lease.
         let unleased = places.zk.transaction().create(&lease, "").delete(&lease);

@@ -10,21 +10,21 @@ use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OpResult};
 
 use super::inspect::{self, JobCounts, JobInfo};
-use super::job::Leased;
 use super::list::JobList;
 use super::listing;
-use super::places::{End, Places, is_gone};
-use super::record::Failed;
+use super::places::{JobEnd, Places, is_gone};
+use super::record::FailedJobRecord;
 use super::retention::{Policy, Retention};
 use super::{cleaner, kept, later};
 use crate::health::HealthReporter;
 use crate::path::child;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
+use crate::queue::jobs::job::JobWorker;
 use crate::queue::produce::buckets::Buckets;
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
-use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::name::{ItemMeta, NamingRules};
 use crate::queue::wire::value::encode;
 use crate::race::RACE_ROUNDS;
 
@@ -42,7 +42,7 @@ impl Jobs {
     /// Returns the jobs at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let path = path.into();
-        let mut pending = QueueLayout::below(zk, &path, child(&path, "pending"), Kind::Job);
+        let mut pending = QueueLayout::below(zk, &path, child(&path, "pending"), NamingRules::Job);
         let line = pending.valid_path("queue", child(&path, "line"));
         let buckets = Arc::new(Buckets::new(pending.clone()));
         let mut producer = Producer::in_buckets(&buckets);
@@ -52,9 +52,9 @@ impl Jobs {
     }
 
     /// Sets the maximum number of attempts at a job, from 1, after which it has failed. Every claim
-    /// is an attempt, whatever its end: also if the worker died or lost its session, or was dropped,
-    /// before the job was executed. So a job is executed at most this many times, and may fail
-    /// permanently after fewer executions. All users of these jobs should set the same limit.
+    /// is an attempt, whatever its end: also if the worker died or lost its session, or was
+    /// dropped, before the job was executed. So a job is executed at most this many times, and may
+    /// fail permanently after fewer executions. All users of these jobs should set the same limit.
     /// Default: 20.
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {
@@ -153,7 +153,7 @@ impl Jobs {
     async fn submit_with(&self, id: &str, job: Bytes, priority: i32) -> Result<(), Error> {
         self.check_id(id)?;
         let job = self.places.pending.pack(job)?;
-        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority, id, times: 0 });
+        let place = format!("{}{}", NamingRules::Job.tag(), ItemMeta { priority, id, times: 0 });
         let items = [(place, Bytes::new())];
         for round in 1.. {
             let all = CreateOp::new(self.places.of("all", id)).data(job.clone());
@@ -232,13 +232,13 @@ impl Jobs {
     pub async fn retry(&self, id: impl Into<String>) -> Result<bool, Error> {
         let id = &*id.into();
         self.check_id(id)?;
-        let failed = kept::path(&self.places, End::Failed, id);
+        let failed = kept::path(&self.places, JobEnd::Failed, id);
         // The job may just have failed through another server.
         let priority = match self.places.zk.get_data(&failed).linearizable().await {
             Err(error) if error.kind() == ErrorKind::NoNode => return Ok(false),
-            data => Failed::parse(&data?).map_or(0, |failed| failed.priority),
+            data => FailedJobRecord::parse(&data?).map_or(0, |failed| failed.priority),
         };
-        let place = format!("{}{}", Kind::Job.tag(), ItemMeta { priority, id, times: 0 });
+        let place = format!("{}{}", NamingRules::Job.tag(), ItemMeta { priority, id, times: 0 });
         let buckets = &self.buckets;
         loop {
             let target = buckets.target(priority, 1).await?;
@@ -270,7 +270,7 @@ impl Jobs {
     pub async fn forget(&self, id: impl Into<String>) -> Result<bool, Error> {
         let id = &*id.into();
         self.check_id(id)?;
-        for end in End::ALL {
+        for end in JobEnd::ALL {
             let forget = self.places.zk.transaction().delete(kept::path(&self.places, end, id));
             if found(forget.delete(self.places.of("all", id)).await.map(drop))? {
                 return Ok(true);
@@ -289,7 +289,7 @@ impl Jobs {
     pub async fn result(&self, id: impl Into<String>) -> Result<Option<Bytes>, Error> {
         let id = &*id.into();
         self.check_id(id)?;
-        let path = kept::path(&self.places, End::Done, id);
+        let path = kept::path(&self.places, JobEnd::Done, id);
         match self.places.zk.get_data(&path).await {
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
             result => {
@@ -336,7 +336,7 @@ impl Jobs {
     /// # Cancel safety
     /// Nothing is changed.
     #[doc(alias = "count")]
-    pub async fn len(&self) -> Result<JobCounts, Error> {
+    pub async fn counts(&self) -> Result<JobCounts, Error> {
         self.places.pending.check()?;
         inspect::count(&self.places).await
     }
@@ -385,7 +385,7 @@ impl Jobs {
     /// in a background task that ends when the worker is dropped or the framework is closed.
     /// [`background_errors`](CuratorFramework::background_errors) reports errors of
     /// [`clean`](Self::clean); after an error the candidate pauses for a second to a minute.
-    pub fn worker(&self, name: impl Into<String>) -> Consumer<Leased> {
+    pub fn worker(&self, name: impl Into<String>) -> JobWorker {
         Consumer::leasing(self.places.clone(), self.policy, self.refresh_after, name.into())
     }
 

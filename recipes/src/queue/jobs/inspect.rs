@@ -12,12 +12,12 @@ use super::kept;
 use super::later;
 use super::listing;
 use super::phase::JobPhase;
-use super::places::{End, Places};
-use super::record::{Executing, Failed, Later};
+use super::places::{JobEnd, Places};
+use super::record::{Executing, FailedJobRecord, Later};
 use crate::path::is_uuid;
 use crate::queue::error::Error;
 use crate::queue::wire::codec::CorruptItem;
-use crate::queue::wire::name::{Bucket, ItemMeta, Kind};
+use crate::queue::wire::name::{Bucket, ItemMeta, NamingRules};
 use crate::queue::wire::value::decode;
 use crate::race::RACE_ROUNDS;
 
@@ -47,13 +47,13 @@ pub struct JobInfo {
     /// The time of the submission, by the clock of the servers. `None` if the payload was not
     /// requested, or the job no longer exists.
     pub submitted_at: Option<SystemTime>,
-    payload: Option<Stored>,
-    result: Option<Stored>,
+    payload: Option<StoredJob>,
+    result: Option<StoredJob>,
 }
 
 /// The data of a node, and its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stored {
+struct StoredJob {
     path: String,
     data: Result<Bytes, CorruptItem>,
 }
@@ -102,7 +102,7 @@ pub enum JobState {
     },
 }
 
-/// The numbers of jobs in each state: see [`Jobs::len`](super::Jobs::len).
+/// The numbers of jobs in each state: see [`Jobs::counts`](super::Jobs::counts).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct JobCounts {
@@ -165,7 +165,7 @@ impl JobInfo {
     /// # Errors
     /// [`Error::Corrupt`] if the framework compresses and it cannot be decompressed.
     pub fn payload(&self) -> Result<Option<&Bytes>, Error> {
-        self.payload.as_ref().map(Stored::data).transpose()
+        self.payload.as_ref().map(StoredJob::data).transpose()
     }
 
     /// Returns the payload as a value of this type; `None` as [`payload`](Self::payload).
@@ -182,17 +182,17 @@ impl JobInfo {
     /// # Errors
     /// As [`payload`](Self::payload).
     pub fn result(&self) -> Result<Option<&Bytes>, Error> {
-        self.result.as_ref().map(Stored::data).transpose()
+        self.result.as_ref().map(StoredJob::data).transpose()
     }
 
     fn set_payload(&mut self, places: &Places, job: (Bytes, Stat)) {
         let (data, stat) = job;
         self.submitted_at = Some(time(stat.ctime));
-        self.payload = Some(Stored::new(places, places.of("all", &self.id), data));
+        self.payload = Some(StoredJob::new(places, places.of("all", &self.id), data));
     }
 }
 
-impl Stored {
+impl StoredJob {
     fn new(places: &Places, path: String, data: Bytes) -> Self {
         Self { path, data: places.pending.unpack(data) }
     }
@@ -212,7 +212,7 @@ pub(super) async fn read(
     let paths = names.iter().map(|name| places.of(phase.directory(), name));
     let mut jobs: Vec<JobInfo> = match phase {
         JobPhase::Pending => {
-            let metas = names.iter().filter_map(|name| Kind::Job.meta(name));
+            let metas = names.iter().filter_map(|name| NamingRules::Job.meta(name));
             metas.map(|meta| JobInfo::new(meta, JobState::Pending)).collect()
         }
         JobPhase::Executing if names.is_empty() => Vec::new(),
@@ -270,24 +270,24 @@ async fn read_each(
 fn executing((data, stat): &(Bytes, Stat), is_alive: bool) -> Option<JobInfo> {
     let Executing { name, session, worker } = Executing::parse(data)?;
     let state = JobState::Executing { worker, session, since: time(stat.ctime), is_alive };
-    Some(JobInfo::new(Kind::Job.meta(&name)?, state))
+    Some(JobInfo::new(NamingRules::Job.meta(&name)?, state))
 }
 
 fn delayed(node: &str, data: &[u8]) -> Option<JobInfo> {
     let Later { name, why } = Later::parse(data)?;
     let state = JobState::Delayed { why, until: time(later::due(node)?) };
-    Some(JobInfo::new(Kind::Job.meta(&name)?, state))
+    Some(JobInfo::new(NamingRules::Job.meta(&name)?, state))
 }
 
 fn done(places: &Places, name: &str, (data, stat): (Bytes, Stat), has_payload: bool) -> JobInfo {
-    let path = places.of(End::Done.directory(), name);
-    let result = has_payload.then(|| Stored::new(places, path, data));
+    let path = places.of(JobEnd::Done.directory(), name);
+    let result = has_payload.then(|| StoredJob::new(places, path, data));
     let state = JobState::Done { since: time(stat.ctime) };
     JobInfo { result, ..JobInfo::ended(kept::id_of(name), state) }
 }
 
 fn failed(id: &str, (data, stat): &(Bytes, Stat)) -> Option<JobInfo> {
-    let Failed { attempts, priority, why } = Failed::parse(data)?;
+    let FailedJobRecord { attempts, priority, why } = FailedJobRecord::parse(data)?;
     let state = JobState::Failed { why, since: time(stat.ctime) };
     Some(JobInfo { attempts, priority: Some(priority), ..JobInfo::ended(id, state) })
 }
@@ -295,25 +295,25 @@ fn failed(id: &str, (data, stat): &(Bytes, Stat)) -> Option<JobInfo> {
 /// Reads a job, with its payload; `None` if no job has this id.
 pub(super) async fn get(places: &Places, id: &str) -> Result<Option<JobInfo>, Error> {
     for _ in 0..RACE_ROUNDS {
-        let kept = End::ALL.map(|end| kept::path(places, end, id));
+        let kept = JobEnd::ALL.map(|end| kept::path(places, end, id));
         let ends = kept.iter().fold(places.zk.multi_read(), |reads, path| reads.get_data(path));
         let reads =
             ends.children(places.below("executing")).children(places.below(later::DIRECTORY));
         let mut answers = reads.get_data(places.of("all", id)).await?.into_iter().map(found);
         let mut next = || answers.next().transpose().map(Option::flatten);
         let (mut ended, mut done_at) = (None, String::new());
-        for (end, path) in End::ALL.into_iter().zip(&kept) {
+        for (end, path) in JobEnd::ALL.into_iter().zip(&kept) {
             let Some(node) = next()?.and_then(ReadResult::into_data) else { continue };
             let is_known = ended.is_some();
             match end {
                 _ if is_known => {}
-                End::Done => {
+                JobEnd::Done => {
                     done_at.clone_from(path);
                     let state = JobState::Done { since: time(node.1.ctime) };
-                    let result = Some(Stored::new(places, path.clone(), node.0));
+                    let result = Some(StoredJob::new(places, path.clone(), node.0));
                     ended = Some(JobInfo { result, ..JobInfo::ended(id, state) });
                 }
-                End::Failed => ended = failed(id, &node),
+                JobEnd::Failed => ended = failed(id, &node),
             }
         }
         let executing = next()?.and_then(ReadResult::into_children).unwrap_or_default();
@@ -346,7 +346,7 @@ async fn under_way(
         }
     }
     let pending = listing::find_pending(places, id).await?;
-    let meta = pending.as_deref().and_then(|name| Kind::Job.meta(name));
+    let meta = pending.as_deref().and_then(|name| NamingRules::Job.meta(name));
     Ok(meta.map(|meta| JobInfo::new(meta, JobState::Pending)))
 }
 
@@ -380,7 +380,7 @@ pub(super) async fn count(places: &Places) -> Result<JobCounts, Error> {
     for ((phase, _), read) in buckets.iter().zip(reads.await?) {
         counts[*phase as usize] += match found(read)? {
             Some(ReadResult::Children { names }) => {
-                names.iter().filter(|name| Kind::Job.meta(name).is_some()).count()
+                names.iter().filter(|name| NamingRules::Job.meta(name).is_some()).count()
             }
             read => read.and_then(ReadResult::into_data).map_or(0, |(_, stat)| children(&stat)),
         };

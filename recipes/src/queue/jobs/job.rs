@@ -8,24 +8,25 @@ use zk_curator::op::Transaction;
 use zk_curator::value::{FromData, ToData};
 use zk_curator::{ErrorKind, Ownership};
 
-use super::kept::Node;
+use super::kept::KeptNode;
 use super::later;
-use super::places::{End, Places, is_gone};
+use super::places::{JobEnd, Places, is_gone};
 use super::retention::Policy;
 use crate::health::{HealthReporter, HealthWatch};
 use crate::observe::QUEUE_DEAD_LETTERS;
-use crate::queue::consume::claims::{Claims, Held};
+use crate::queue::consume::claims::{ClaimedData, Claims};
+use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, QueueKind};
 use crate::queue::consume::settle::{is_lost, settle, try_settle};
 use crate::queue::error::Error;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 use crate::queue::wire::value::{decode, encode};
 
 /// A claimed job, without the duty to settle it. Cheap to clone.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Task {
+pub struct JobTask {
     /// The job.
     pub data: Bytes,
     /// Its id.
@@ -39,7 +40,7 @@ pub struct Task {
     pause: Arc<Locked<Option<Duration>>>,
 }
 
-impl Task {
+impl JobTask {
     pub(super) fn new(data: Bytes, id: String, attempt: u32, lease: Ownership) -> Self {
         Self { data, id, attempt, lease, pause: Arc::default() }
     }
@@ -71,7 +72,7 @@ impl Task {
 /// Dropping the consumer releases the jobs that it has claimed but not delivered; the cleaner makes
 /// them pending again, which counts as an [attempt](super::Jobs::max_attempts) at each.
 #[derive(Debug)]
-pub struct Leased {
+pub struct Claimed {
     pub(super) places: Places,
     pub(super) worker: String,
     pub(super) policy: Policy,
@@ -82,23 +83,29 @@ pub struct Leased {
     pub(super) health: HealthWatch,
 }
 
-impl QueueKind for Leased {
+/// A worker of [`Jobs`](super::Jobs). It is also a candidate for the cleaner.
+pub type JobWorker = Consumer<Claimed>;
+
+/// A job that a [`JobWorker`] has claimed.
+pub type JobDelivery = Delivery<Claimed>;
+
+impl QueueKind for Claimed {
     type Delivery = Delivery<Self>;
-    type Message = Task;
+    type Message = JobTask;
     type Done = Option<Bytes>;
 }
 
-impl Engine for Leased {
+impl Engine for Claimed {
     type Source = Claims<Self>;
     type Item = ClaimedJob;
 }
 
-impl Held<Task> for ClaimedJob {
+impl ClaimedData<JobTask> for ClaimedJob {
     fn label<'a>(&'a self, _path: &'a str) -> &'a str {
         &self.task.id
     }
 
-    fn messages(&self) -> Vec<Task> {
+    fn messages(&self) -> Vec<JobTask> {
         vec![self.task.clone()]
     }
 }
@@ -107,12 +114,12 @@ impl Held<Task> for ClaimedJob {
 pub(in crate::queue) struct ClaimedJob {
     pub(super) places: Places,
     pub(super) max_attempts: Option<u32>,
-    pub(super) task: Task,
+    pub(super) task: JobTask,
     /// Its name when it is pending again.
     pub(super) held: String,
 }
 
-impl Delivery<Leased> {
+impl Delivery<Claimed> {
     /// Returns the id of the job.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -125,7 +132,7 @@ impl Delivery<Leased> {
         &self.item.task.data
     }
 
-    /// Decodes the job as a value of this type: see [`Task::value`].
+    /// Decodes the job as a value of this type: see [`JobTask::value`].
     ///
     /// # Errors
     /// [`Error::Undecodable`] if it cannot be decoded.
@@ -135,7 +142,7 @@ impl Delivery<Leased> {
 
     /// Returns the job and its properties, without the duty to settle it.
     #[must_use]
-    pub fn task(&self) -> Task {
+    pub fn task(&self) -> JobTask {
         self.item.task.clone()
     }
 
@@ -171,7 +178,7 @@ impl Delivery<Leased> {
     pub async fn complete_with(self, result: impl ToData) -> Result<(), Error> {
         let result = encode(&self.item.places.path, &result)?;
         let result = self.item.places.pending.pack(result)?;
-        let done = Node::kept(&self.item.places, End::Done, self.id(), result);
+        let done = KeptNode::kept(&self.item.places, JobEnd::Done, self.id(), result);
         self.end(done).await
     }
 
@@ -185,7 +192,7 @@ impl Delivery<Leased> {
     /// # Cancel safety
     /// The attempt has failed, or the job is released.
     pub async fn fail(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = Node::after_attempt(
+        let next = KeptNode::after_attempt(
             &self.item.places,
             &self.item.held,
             &why.into(),
@@ -225,12 +232,13 @@ impl Delivery<Leased> {
     /// # Cancel safety
     /// As [`fail`](Self::fail).
     pub async fn reject(self, why: impl Into<String>) -> Result<(), Error> {
-        let next = Node::after_attempt(&self.item.places, &self.item.held, &why.into(), Some(1));
+        let next =
+            KeptNode::after_attempt(&self.item.places, &self.item.held, &why.into(), Some(1));
         self.end(next).await
     }
 
     /// Ends the attempt, and creates a node.
-    async fn end(self, mut next: Node) -> Result<(), Error> {
+    async fn end(self, mut next: KeptNode) -> Result<(), Error> {
         let lease = self.claim.path().to_owned();
         let mut too_large = None;
         loop {
@@ -239,14 +247,14 @@ impl Delivery<Leased> {
             let Err(error) = try_settle(&self.receipts, &self.claim, ending).await else {
                 drop(self.claim.leak());
                 if next.is_failure() {
-                    QUEUE_DEAD_LETTERS.of(&self.item.places.zk, [Kind::Job.recipe()]).add(1);
+                    QUEUE_DEAD_LETTERS.of(&self.item.places.zk, [NamingRules::Job.recipe()]).add(1);
                 }
                 return too_large.map_or(Ok(()), |error: zk_curator::Error| Err(error.into()));
             };
             let is_refused = !error.may_have_applied();
             if error.kind() == ErrorKind::TooLarge && is_refused && !next.is_failure() {
                 let why = format!("it was executed, and its result cannot be kept: {error}");
-                next = Node::after_attempt(&self.item.places, &self.item.held, &why, Some(1));
+                next = KeptNode::after_attempt(&self.item.places, &self.item.held, &why, Some(1));
                 too_large = Some(error);
                 continue;
             }

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use zk_curator::op::Transaction;
 use zk_curator::{Error, ErrorCode, ErrorKind};
 
-use super::places::{End, Places};
-use super::record::Failed;
+use super::places::{JobEnd, Places};
+use super::record::FailedJobRecord;
 use crate::path::bucket_of;
 use crate::queue::produce::buckets;
-use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::name::{ItemMeta, NamingRules};
 
 /// The number of buckets: a million ids of 36 bytes are listings of 40 KB.
 const BUCKETS: u32 = 1024;
@@ -24,7 +24,7 @@ pub(super) fn name(id: &str) -> String {
 }
 
 /// Returns the path of the kept result of a job that has ended in this way.
-pub(super) fn path(places: &Places, end: End, id: &str) -> String {
+pub(super) fn path(places: &Places, end: JobEnd, id: &str) -> String {
     places.of(end.directory(), &name(id))
 }
 
@@ -40,48 +40,48 @@ pub(super) fn id_of(name: &str) -> &str {
 
 /// A node that is created when an attempt ends.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct KeptNode {
     path: String,
     data: Bytes,
-    place: Place,
+    place: KeptPlace,
 }
 
 /// The place where a node is created. Its bucket may not exist yet, or may have been deleted
 /// because it was empty.
 #[derive(Debug)]
-enum Place {
+enum KeptPlace {
     /// A job that becomes pending again.
     Pending { is_bucket_gone: bool },
     /// A job that becomes pending later; not in a bucket.
     Later,
     /// The kept result of a job that has ended.
-    Kept { end: End, is_bucket_gone: bool },
+    Kept { end: JobEnd, is_bucket_gone: bool },
 }
 
-impl Node {
+impl KeptNode {
     /// Returns the place of a job that becomes pending again, by its name.
     pub(super) fn pending(places: &Places, name: &str) -> Self {
         let path = places.of("pending", name);
-        Self { path, data: Bytes::new(), place: Place::Pending { is_bucket_gone: false } }
+        Self { path, data: Bytes::new(), place: KeptPlace::Pending { is_bucket_gone: false } }
     }
 
     /// Returns the node of a job that becomes pending later.
     pub(super) fn later(path: String, data: impl Into<Bytes>) -> Self {
-        Self { path, data: data.into(), place: Place::Later }
+        Self { path, data: data.into(), place: KeptPlace::Later }
     }
 
     /// The kept result of a job.
-    pub(super) fn kept(places: &Places, end: End, id: &str, data: impl Into<Bytes>) -> Self {
+    pub(super) fn kept(places: &Places, end: JobEnd, id: &str, data: impl Into<Bytes>) -> Self {
         Self {
             path: path(places, end, id),
             data: data.into(),
-            place: Place::Kept { end, is_bucket_gone: false },
+            place: KeptPlace::Kept { end, is_bucket_gone: false },
         }
     }
 
     /// Returns `true` if the job has failed permanently.
     pub(super) fn is_failure(&self) -> bool {
-        matches!(self.place, Place::Kept { end: End::Failed, .. })
+        matches!(self.place, KeptPlace::Kept { end: JobEnd::Failed, .. })
     }
 
     /// Returns the next state of a job after an unsuccessful attempt.
@@ -91,23 +91,24 @@ impl Node {
         why: &str,
         max_attempts: Option<u32>,
     ) -> Self {
-        let meta =
-            Kind::Job.meta(name).filter(|meta| max_attempts.is_some_and(|max| meta.times >= max));
+        let meta = NamingRules::Job
+            .meta(name)
+            .filter(|meta| max_attempts.is_some_and(|max| meta.times >= max));
         let Some(ItemMeta { id, times, priority }) = meta else {
             return Self::pending(places, name);
         };
-        let failed = Failed { attempts: times, priority, why: why.to_owned() };
-        Self::kept(places, End::Failed, id, failed.encode())
+        let failed = FailedJobRecord { attempts: times, priority, why: why.to_owned() };
+        Self::kept(places, JobEnd::Failed, id, failed.encode())
     }
 
     /// Adds the creation to a transaction.
     pub(super) fn create(&self, transaction: Transaction) -> Transaction {
         let transaction = match self.place {
-            Place::Pending { is_bucket_gone } => {
+            KeptPlace::Pending { is_bucket_gone } => {
                 return buckets::put_back(transaction, &self.path, is_bucket_gone);
             }
-            Place::Kept { is_bucket_gone: true, .. } => transaction.create(self.parent(), ""),
-            Place::Kept { .. } | Place::Later => transaction,
+            KeptPlace::Kept { is_bucket_gone: true, .. } => transaction.create(self.parent(), ""),
+            KeptPlace::Kept { .. } | KeptPlace::Later => transaction,
         };
         transaction.create(&self.path, self.data.clone())
     }
@@ -119,8 +120,8 @@ impl Node {
         let is_missing = code == ErrorCode::NoNode && error.path() == self.path;
         let was_made = code == ErrorCode::NodeExists && error.path() == self.parent();
         match &mut self.place {
-            Place::Later if is_missing => places.prepare().await?,
-            Place::Pending { is_bucket_gone } | Place::Kept { is_bucket_gone, .. }
+            KeptPlace::Later if is_missing => places.prepare().await?,
+            KeptPlace::Pending { is_bucket_gone } | KeptPlace::Kept { is_bucket_gone, .. }
                 if if *is_bucket_gone { was_made } else { is_missing } =>
             {
                 *is_bucket_gone = !*is_bucket_gone;

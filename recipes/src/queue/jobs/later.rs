@@ -10,10 +10,10 @@ use zk_curator::internal::{millis, sleep, sleep_until};
 use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result};
 
-use super::kept::Node;
+use super::kept::KeptNode;
 use super::places::{Places, is_gone, is_missing};
 use super::record::Later;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 
 pub(super) const DIRECTORY: &str = "later";
 /// The shortest time from one listing to the next.
@@ -35,10 +35,10 @@ pub(super) fn node(
     attempt: &str,
     held: &str,
     why: String,
-) -> Node {
+) -> KeptNode {
     let due = places.pending.now().saturating_add(millis(pause));
     let path = places.of(DIRECTORY, &format!("{due:013}|{attempt}"));
-    Node::later(path, Later { name: held.to_owned(), why }.encode())
+    KeptNode::later(path, Later { name: held.to_owned(), why }.encode())
 }
 
 /// The time in the name of a delayed job, in milliseconds since 1970.
@@ -61,7 +61,7 @@ pub(super) async fn find(places: &Places, id: &str) -> Result<Option<String>> {
                 Err(error) if error.kind() == ErrorKind::NoNode => None,
                 Err(error) => return Err(error),
             };
-            let meta = record.as_ref().and_then(|record| Kind::Job.meta(&record.name));
+            let meta = record.as_ref().and_then(|record| NamingRules::Job.meta(&record.name));
             if meta.is_some_and(|meta| meta.id == id) {
                 return Ok(Some(path.clone()));
             }
@@ -72,7 +72,7 @@ pub(super) async fn find(places: &Places, id: &str) -> Result<Option<String>> {
 
 /// Makes due delayed jobs pending until a permanent error, and returns that error.
 pub(super) async fn bring_back(places: &Places) -> ZkError {
-    let mut aside = Aside::default();
+    let mut aside = StuckDelayed::default();
     loop {
         let passed = match pass(places, &mut aside).await {
             Err(error) if is_missing(&error) => places.prepare().await,
@@ -94,7 +94,7 @@ pub(super) async fn bring_back(places: &Places) -> ZkError {
 
 /// Delayed jobs that cannot be made pending.
 #[derive(Debug, Default)]
-struct Aside {
+struct StuckDelayed {
     /// Nodes that are not delayed jobs.
     foreign: BTreeSet<String>,
     /// Jobs whose change was refused, until the next retry.
@@ -103,7 +103,7 @@ struct Aside {
     is_reported: bool,
 }
 
-impl Aside {
+impl StuckDelayed {
     fn has(&self, name: &str) -> bool {
         self.foreign.contains(name) || self.stuck.contains(name)
     }
@@ -117,7 +117,7 @@ impl Aside {
 }
 
 /// Lists the delayed jobs, makes the due ones pending, and waits for the next one or for a change.
-async fn pass(places: &Places, aside: &mut Aside) -> Result<()> {
+async fn pass(places: &Places, aside: &mut StuckDelayed) -> Result<()> {
     if aside.again.is_some_and(|again| again <= Instant::now()) {
         (aside.stuck, aside.again) = (BTreeSet::new(), None);
     }
@@ -188,9 +188,9 @@ async fn return_one(places: &Places, name: &str) -> Result<bool> {
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(true),
         data => data?,
     };
-    let record = Later::parse(&data).filter(|record| Kind::Job.meta(&record.name).is_some());
+    let record = Later::parse(&data).filter(|record| NamingRules::Job.meta(&record.name).is_some());
     let Some(Later { name: held, .. }) = record else { return Ok(false) };
-    let mut next = Node::pending(places, &held);
+    let mut next = KeptNode::pending(places, &held);
     loop {
         let Err(error) = next.create(places.zk.transaction().delete(&path)).await else { break };
         if is_gone(&error, 0) {

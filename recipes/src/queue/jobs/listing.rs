@@ -7,7 +7,7 @@ use super::kept;
 use super::later;
 use super::phase::JobPhase;
 use super::places::Places;
-use crate::queue::wire::name::{Bucket, Kind, apart};
+use crate::queue::wire::name::{Bucket, NamingRules, apart};
 
 /// The maximum number of requests for listings of buckets for a page.
 pub(super) const LISTINGS: u32 = 20;
@@ -21,7 +21,7 @@ const WIDEST_PENDING: usize = 8;
 const SEARCHED: u32 = 5;
 
 /// The order of names: the order of claims, or the alphabetical order.
-type Key = (i64, u32, String);
+type JobKey = (i64, u32, String);
 
 /// The names of a page, each with the name of its bucket.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub(super) async fn children(
 }
 
 /// Returns the position of a bucket; `None` for another node.
-fn bucket_key(phase: JobPhase, name: &str) -> Option<Key> {
+fn bucket_key(phase: JobPhase, name: &str) -> Option<JobKey> {
     match phase {
         JobPhase::Pending => Bucket::parse(name).map(|bucket| {
             let (rank, number) = bucket.position();
@@ -56,10 +56,10 @@ fn bucket_key(phase: JobPhase, name: &str) -> Option<Key> {
 
 /// Returns the position of a job within its bucket, or in a directory without buckets; `None` for a
 /// node that is not a job.
-fn job_key(phase: JobPhase, name: &str) -> Option<Key> {
+fn job_key(phase: JobPhase, name: &str) -> Option<JobKey> {
     let is_job = match phase {
         JobPhase::Pending => {
-            return Kind::Job
+            return NamingRules::Job
                 .place(name)
                 .map(|place| (place.rank, place.sequence(), String::new()));
         }
@@ -131,7 +131,7 @@ pub(super) async fn list(
 }
 
 /// Returns the names of jobs behind a position, in their order.
-fn sorted(phase: JobPhase, names: Vec<String>, after: Option<&Key>) -> Vec<String> {
+fn sorted(phase: JobPhase, names: Vec<String>, after: Option<&JobKey>) -> Vec<String> {
     let keyed = names.into_iter().filter_map(|name| Some((job_key(phase, &name)?, name)));
     let mut keyed: Vec<_> =
         keyed.filter(|(key, _)| after.is_none_or(|after| key > after)).collect();
@@ -142,7 +142,7 @@ fn sorted(phase: JobPhase, names: Vec<String>, after: Option<&Key>) -> Vec<Strin
 /// Searches for a pending job, and returns its name with the name of its bucket. Lists all buckets
 /// until it is found.
 pub(super) async fn find_pending(places: &Places, id: &str) -> zk_curator::Result<Option<String>> {
-    let is_it = |name: &String| Kind::Job.meta(name).is_some_and(|meta| meta.id == id);
+    let is_it = |name: &String| NamingRules::Job.meta(name).is_some_and(|meta| meta.id == id);
     let mut from = String::new();
     loop {
         let (phase, mut listings) = (JobPhase::Pending, SEARCHED);

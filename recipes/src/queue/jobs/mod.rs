@@ -117,7 +117,7 @@
 //! assert_eq!((job.data(), job.attempt()), (&"resize cat.png".into(), 1));
 //! let listed = jobs.get(&id).await?.unwrap();
 //! assert!(matches!(&listed.state, JobState::Executing { worker, .. } if worker == "worker-1"));
-//! assert_eq!(jobs.len().await?.executing, 1);
+//! assert_eq!(jobs.counts().await?.executing, 1);
 //! job.complete_with("cat-small.png").await?;
 //!
 //! assert_eq!(jobs.result(&id).await?.unwrap(), "cat-small.png");
@@ -143,7 +143,7 @@ mod worker;
 
 pub use handle::{Jobs, Submission};
 pub use inspect::{JobCounts, JobInfo, JobState};
-pub use job::{Leased, Task};
+pub use job::{Claimed, JobDelivery, JobTask, JobWorker};
 pub use list::{JobList, JobPage};
 pub use phase::JobPhase;
 pub use retention::Retention;

@@ -1,5 +1,5 @@
 use super::later;
-use super::places::End;
+use super::places::JobEnd;
 
 /// The state of a job, without its details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,8 +28,8 @@ impl JobPhase {
             Self::Pending => "pending",
             Self::Executing => "executing",
             Self::Delayed => later::DIRECTORY,
-            Self::Done => End::Done.directory(),
-            Self::Failed => End::Failed.directory(),
+            Self::Done => JobEnd::Done.directory(),
+            Self::Failed => JobEnd::Failed.directory(),
         }
     }
 

@@ -51,12 +51,12 @@ impl Places {
 
 /// The end of a job that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum JobEnd {
     Done,
     Failed,
 }
 
-impl End {
+impl JobEnd {
     pub(super) const ALL: [Self; 2] = [Self::Done, Self::Failed];
 
     pub(super) const fn directory(self) -> &'static str {

@@ -17,7 +17,7 @@ pub(crate) struct Executing {
 
 /// The record of a job that has failed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct FailedJobRecord {
     pub(super) attempts: u32,
     pub(super) priority: i32,
     pub(super) why: String,
@@ -50,7 +50,7 @@ impl Executing {
     }
 }
 
-impl Failed {
+impl FailedJobRecord {
     /// A priority of zero is left out.
     pub(super) fn encode(&self) -> String {
         let Self { attempts, priority, why } = self;
@@ -97,9 +97,9 @@ mod tests {
     fn the_data_are_text_that_people_can_read() {
         let executing = Executing { name: "job-x".into(), session: 0x1f, worker: "w\n\n1".into() };
         assert_eq!(executing.encode(), "executing 1\njob job-x\nsession 31\n\nw\n\n1");
-        let failed = Failed { attempts: 3, priority: 0, why: "no\n\nluck".into() };
+        let failed = FailedJobRecord { attempts: 3, priority: 0, why: "no\n\nluck".into() };
         assert_eq!(failed.encode(), "failed 1\nattempts 3\n\nno\n\nluck");
-        let failed = Failed { priority: -7, ..failed };
+        let failed = FailedJobRecord { priority: -7, ..failed };
         assert_eq!(failed.encode(), "failed 1\nattempts 3\npriority -7\n\nno\n\nluck");
         let later = Later { name: "b/job-x".into(), why: "busy".into() };
         assert_eq!(later.encode(), "later 1\njob b/job-x\n\nbusy");
@@ -114,13 +114,13 @@ mod tests {
             prop_assert_eq!(Executing::parse(executing.encode().as_bytes()), Some(executing));
             let later = Later { name, why: text.clone() };
             prop_assert_eq!(Later::parse(later.encode().as_bytes()), Some(later));
-            let failed = Failed { attempts, priority, why: text };
-            prop_assert_eq!(Failed::parse(failed.encode().as_bytes()), Some(failed));
+            let failed = FailedJobRecord { attempts, priority, why: text };
+            prop_assert_eq!(FailedJobRecord::parse(failed.encode().as_bytes()), Some(failed));
         }
 
         #[test]
         fn whatever_else_is_there_is_refused(data in any::<Vec<u8>>(), cut in any::<prop::sample::Index>()) {
-            prop_assert_eq!((Executing::parse(&data), Failed::parse(&data)), (None, None));
+            prop_assert_eq!((Executing::parse(&data), FailedJobRecord::parse(&data)), (None, None));
             prop_assert_eq!(Later::parse(&data), None);
             let executing = Executing { name: "n".into(), session: 1, worker: String::new() }.encode();
             prop_assert_eq!(Executing::parse(&executing.as_bytes()[..cut.index(executing.len())]), None);

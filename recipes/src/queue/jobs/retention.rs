@@ -8,7 +8,7 @@ use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result, Stat};
 
 use super::kept;
-use super::places::{End, Places, is_gone};
+use super::places::{JobEnd, Places, is_gone};
 use crate::queue::consume::redelivery::MOST_DELIVERIES;
 
 /// The default maximum of kept jobs, for done jobs and for failed jobs.
@@ -96,34 +96,34 @@ impl Default for Policy {
 
 /// The kept node of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kept {
+struct KeptJob {
     /// The transaction that created it.
     czxid: i64,
     /// The time of this transaction, in milliseconds since 1970.
     ctime: i64,
 }
 
-impl From<Stat> for Kept {
+impl From<Stat> for KeptJob {
     fn from(stat: Stat) -> Self {
         Self { czxid: stat.czxid, ctime: stat.ctime }
     }
 }
 
 /// The known nodes, by their names with the names of their buckets.
-type Seen = BTreeMap<String, Kept>;
+type KnownNodes = BTreeMap<String, KeptJob>;
 
 /// The nodes to delete, from the oldest.
-fn outdated(seen: &Seen, retention: Retention, now: i64) -> Vec<(String, Kept)> {
-    let mut all: Vec<(&String, &Kept)> = seen.iter().collect();
+fn outdated(seen: &KnownNodes, retention: Retention, now: i64) -> Vec<(String, KeptJob)> {
+    let mut all: Vec<(&String, &KeptJob)> = seen.iter().collect();
     all.sort_unstable_by_key(|(_, kept)| kept.czxid);
     let newest =
         retention.newest.map_or(usize::MAX, |jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
     let too_many = all.len().saturating_sub(newest);
     let within = retention.within.map(millis);
     let is_too_old =
-        |kept: &Kept| within.is_some_and(|within| now.saturating_sub(kept.ctime) > within);
+        |kept: &KeptJob| within.is_some_and(|within| now.saturating_sub(kept.ctime) > within);
     let is_outdated =
-        |(rank, (_, kept)): &(usize, (&String, &Kept))| *rank < too_many || is_too_old(kept);
+        |(rank, (_, kept)): &(usize, (&String, &KeptJob))| *rank < too_many || is_too_old(kept);
     all.into_iter()
         .enumerate()
         .filter(is_outdated)
@@ -133,14 +133,14 @@ fn outdated(seen: &Seen, retention: Retention, now: i64) -> Vec<(String, Kept)> 
 
 /// Deletes kept results beyond the limits until a permanent error, and returns that error.
 pub(super) async fn sweep(places: &Places, policy: Policy) -> ZkError {
-    let mut seen = [Seen::new(), Seen::new()];
+    let mut seen = [KnownNodes::new(), KnownNodes::new()];
     let mut is_reported = false;
     loop {
         let mut refused = None;
-        for (end, seen) in End::ALL.into_iter().zip(&mut seen) {
+        for (end, seen) in JobEnd::ALL.into_iter().zip(&mut seen) {
             let retention = match end {
-                End::Done => policy.done,
-                End::Failed => policy.failed,
+                JobEnd::Done => policy.done,
+                JobEnd::Failed => policy.failed,
             };
             match sweep_one(places, end, retention, seen).await {
                 Ok(()) => {}
@@ -163,7 +163,12 @@ pub(super) async fn sweep(places: &Places, policy: Policy) -> ZkError {
     }
 }
 
-async fn sweep_one(places: &Places, end: End, retention: Retention, seen: &mut Seen) -> Result<()> {
+async fn sweep_one(
+    places: &Places,
+    end: JobEnd,
+    retention: Retention,
+    seen: &mut KnownNodes,
+) -> Result<()> {
     if retention == Retention::unlimited() {
         return Ok(());
     }
@@ -200,7 +205,7 @@ async fn sweep_one(places: &Places, end: End, retention: Retention, seen: &mut S
 }
 
 /// Returns the names of the kept results, each with the name of its bucket.
-async fn names(places: &Places, end: End) -> Result<BTreeSet<String>> {
+async fn names(places: &Places, end: JobEnd) -> Result<BTreeSet<String>> {
     let children = match places.zk.children(places.below(end.directory())).await {
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(BTreeSet::new()),
         children => children?,
@@ -216,7 +221,12 @@ async fn names(places: &Places, end: End) -> Result<BTreeSet<String>> {
 }
 
 /// Deletes an ended job. Returns the node that is kept under its id now, if that is another one.
-async fn delete(places: &Places, path: String, name: &str, kept: Kept) -> Result<Option<Kept>> {
+async fn delete(
+    places: &Places,
+    path: String,
+    name: &str,
+    kept: KeptJob,
+) -> Result<Option<KeptJob>> {
     let Some(stat) = places.zk.exists(&path).await? else { return Ok(None) };
     if stat.czxid != kept.czxid {
         // The id is used again.
@@ -241,9 +251,9 @@ mod tests {
 
     use super::*;
 
-    fn seen(nodes: &[(&str, i64, i64)]) -> Seen {
+    fn seen(nodes: &[(&str, i64, i64)]) -> KnownNodes {
         let node =
-            |&(name, czxid, ctime): &(&str, i64, i64)| (name.to_owned(), Kept { czxid, ctime });
+            |&(name, czxid, ctime): &(&str, i64, i64)| (name.to_owned(), KeptJob { czxid, ctime });
         nodes.iter().map(node).collect()
     }
 
@@ -273,9 +283,9 @@ mod tests {
         fn what_is_kept_is_newer_than_what_is_deleted(
             zxids in prop::collection::btree_set(any::<i32>(), 0..20), newest in 1..9_u32, millis in 1..2000_u64,
         ) {
-            let seen: Seen = zxids.iter().map(|zxid| {
+            let seen: KnownNodes = zxids.iter().map(|zxid| {
                 let czxid = i64::from(*zxid);
-                (zxid.to_string(), Kept { czxid, ctime: czxid })
+                (zxid.to_string(), KeptJob { czxid, ctime: czxid })
             }).collect();
             let retention = Retention::unlimited().newest(newest).within(Duration::from_millis(millis));
             let deleted = outdated(&seen, retention, 1000);

@@ -9,21 +9,22 @@ use zk_curator::op::Transaction;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult, OwnedNode};
 
 use super::cleaner;
-use super::job::{ClaimedJob, Leased, Task};
+use super::job::{Claimed, ClaimedJob, JobTask};
 use super::places::{Places, is_gone};
 use super::record::Executing;
 use super::retention::Policy;
 use crate::health::{HealthReporter, HealthWatch};
-use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Unclaimed};
+use crate::queue::consume::claims::{ClaimKind, ClaimResult, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::Finish;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
+use crate::queue::jobs::job::JobDelivery;
 use crate::queue::wire::layout::QueueLayout;
-use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::name::{ItemMeta, NamingRules};
 
-impl Consumer<Leased> {
+impl Consumer<Claimed> {
     pub(super) fn leasing(
         places: Places,
         policy: Policy,
@@ -36,7 +37,7 @@ impl Consumer<Leased> {
         let reporter = HealthReporter::default();
         let health = reporter.watch();
         let (cleaner, reporter) = (None, Some(reporter));
-        let kind = Leased { places, worker, policy, cleaner, reporter, health };
+        let kind = Claimed { places, worker, policy, cleaner, reporter, health };
         Self::of(Claims::new(feed, kind, receipts))
     }
 
@@ -48,7 +49,7 @@ impl Consumer<Leased> {
     }
 }
 
-impl ClaimKind for Leased {
+impl ClaimKind for Claimed {
     /// Creates the directories if they are missing, and starts a candidate for the cleaner.
     async fn prepare(&mut self) -> Result<(), Error> {
         if self.reporter.is_none() {
@@ -76,7 +77,7 @@ impl ClaimKind for Leased {
     fn claim(
         &self,
         item: Unclaimed,
-    ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<ClaimResult<Self>, Error>> + Send + 'static {
         claim(item, self.places.clone(), self.worker.clone(), self.policy.max_attempts)
     }
 
@@ -136,18 +137,19 @@ async fn is_executing(
 }
 
 /// Claims a job and reads it, in one round trip unless other workers contend for it.
+#[expect(clippy::too_many_lines, reason = "the steps of a claim in their order")]
 async fn claim(
     item: Unclaimed,
     places: Places,
     worker: String,
     max_attempts: Option<u32>,
-) -> Result<Claimed<Leased>, Error> {
+) -> Result<ClaimResult<Claimed>, Error> {
     let Unclaimed { name, is_contended, receipts, .. } = item;
     let zk = &places.zk;
     let (Some(ItemMeta { id, times, .. }), Some(held)) =
-        (Kind::Job.meta(&name), Kind::Job.once_more(&name))
+        (NamingRules::Job.meta(&name), NamingRules::Job.once_more(&name))
     else {
-        return Ok(Claimed::Gone);
+        return Ok(ClaimResult::Gone);
     };
     // These names are unique, so our changes cannot be confused with changes by other workers.
     let attempt = zk.new_guid();
@@ -174,11 +176,11 @@ async fn claim(
     let lease = match lease {
         Ok(lease) => lease,
         // The lease of an earlier session: the cleaner ends the attempt, if there is one.
-        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Gone),
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(ClaimResult::Gone),
         Err(error) => return Err(error.into()),
     };
     if !is_executing(&lease, &places, &name, &path, executed, execute).await? {
-        return Ok(Claimed::Gone);
+        return Ok(ClaimResult::Gone);
     }
     let read = match read_ahead {
         Some(read) => read,
@@ -193,19 +195,19 @@ async fn claim(
         Err(why) => (Bytes::new(), Some(why)),
     };
     let attempt = times.saturating_add(1);
-    let task = Task::new(data, id.to_owned(), attempt, lease.ownership().clone());
+    let task = JobTask::new(data, id.to_owned(), attempt, lease.ownership().clone());
     let item = ClaimedJob { places: places.clone(), max_attempts, task, held };
-    let job: Delivery<Leased> = Delivery { claim: lease, receipts, path, attempt, item };
+    let job: JobDelivery = Delivery { claim: lease, receipts, path, attempt, item };
     if let Some(why) = why {
         let path = places.of("all", id);
         job.reject(why.to_string()).await?;
         return Err(Error::Corrupt { path, why });
     }
     if is_there {
-        return Ok(Claimed::Ours(Box::new(job)));
+        return Ok(ClaimResult::Ours(Box::new(job)));
     }
     // An operator has deleted the job.
     warn!(id = job.id(), "there was a place for a job that does not exist");
     job.settle(|transaction| transaction).await?;
-    Ok(Claimed::Gone)
+    Ok(ClaimResult::Gone)
 }

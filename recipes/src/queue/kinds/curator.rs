@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use zk_curator::internal::{Seen, millis, resolve};
+use zk_curator::internal::{ResolvedOutcome, millis, resolve};
 use zk_curator::op::fan_out;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorCode, ErrorKind};
 
-use super::lock_path::LockPath;
-use crate::queue::consume::auto_ack::AutoAck;
+use crate::queue::consume::auto_ack::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
-use crate::queue::produce::producer::{Producer, WhenFull};
+use crate::queue::kinds::lock_path::LockPathConsumer;
+use crate::queue::produce::producer::{OnFull, Producer};
 use crate::queue::wire::codec;
 use crate::queue::wire::layout::QueueLayout;
-use crate::queue::wire::name::{self, Kind};
+use crate::queue::wire::name::{self, NamingRules};
 use crate::queue::wire::value::{encode, encode_all};
 
 /// The maximum number of items that are removed by their id at a time.
@@ -44,13 +44,13 @@ const REMOVED_AT_ONCE: usize = 64;
 /// four bytes, and its bytes, and finally `02`.
 ///
 /// # Taking items
-/// An [`AutoAck`] consumer delivers at most once, like Curator's queues without a lock path. A
-/// [`LockPath`] consumer delivers at least once, like those with a lock path. All consumers of a
+/// An [`AutoAckConsumer`] delivers at most once, like Curator's queues without a lock path. A
+/// [`LockPathConsumer`] delivers at least once, like those with a lock path. All consumers of a
 /// queue must be of the same kind.
 ///
 /// A queue must not be deleted while it is in use. A queue that is created again begins with the
 /// same names, so a consumer that has prefetched or claimed an item may remove a new item instead.
-/// Stop [`AutoAck`] consumers first. A [`LockPath`] consumer cannot remove an item once its lock
+/// Stop an [`AutoAckConsumer`] first. A [`LockPathConsumer`] cannot remove an item once its lock
 /// path is deleted. ([`FifoQueue`](crate::queue::FifoQueue) and
 /// [`SimpleDistributedQueue`](crate::queue::SimpleDistributedQueue) may be deleted at any time.)
 ///
@@ -138,29 +138,29 @@ pub struct Delay;
 pub struct Id;
 
 /// One of Curator's kinds of queues.
-trait QueueKind {
-    const KIND: Kind;
+trait CuratorKind {
+    const KIND: NamingRules;
 }
 
-impl QueueKind for Plain {
-    const KIND: Kind = Kind::Plain;
+impl CuratorKind for Plain {
+    const KIND: NamingRules = NamingRules::Plain;
 }
 
-impl QueueKind for Priority {
-    const KIND: Kind = Kind::Priority;
+impl CuratorKind for Priority {
+    const KIND: NamingRules = NamingRules::Priority;
 }
 
-impl QueueKind for Delay {
-    const KIND: Kind = Kind::Delay;
+impl CuratorKind for Delay {
+    const KIND: NamingRules = NamingRules::Delay;
 }
 
-impl QueueKind for Id {
-    const KIND: Kind = Kind::Id;
+impl CuratorKind for Id {
+    const KIND: NamingRules = NamingRules::Id;
 }
 
 /// A kind of queue whose items are put with a key: [`Priority`], [`Delay`], or [`Id`].
 #[expect(private_bounds, reason = "sealed: there are no other kinds in Curator")]
-pub trait KeyedQueue: QueueKind {
+pub trait KeyedQueue: CuratorKind {
     /// The key of an item.
     type Key: Send;
 
@@ -195,7 +195,7 @@ impl KeyedQueue for Id {
 }
 
 #[expect(private_bounds, reason = "sealed: there are no other kinds in Curator")]
-impl<K: QueueKind> CuratorQueue<K> {
+impl<K: CuratorKind> CuratorQueue<K> {
     /// Returns the queue at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let layout = QueueLayout::new(zk, path.into(), K::KIND);
@@ -205,7 +205,7 @@ impl<K: QueueKind> CuratorQueue<K> {
 
 impl<K> CuratorQueue<K> {
     /// Sets the maximum number of nodes in the queue, from 1. When it is reached,
-    /// [`put`](DistributedQueue::put) waits for room, or [is refused](Self::when_full). Default: no
+    /// [`put`](DistributedQueue::put) waits for room, or [is refused](Self::on_full). Default: no
     /// limit.
     ///
     /// The limit applies only to producers that set one. Producers without a limit, and those in
@@ -225,10 +225,10 @@ impl<K> CuratorQueue<K> {
     }
 
     /// The behaviour of a put while the queue is [full](Self::max_items). Default:
-    /// [`WhenFull::Wait`].
+    /// [`OnFull::Wait`].
     #[must_use]
-    pub fn when_full(mut self, when_full: WhenFull) -> Self {
-        self.producer.when_full = when_full;
+    pub fn on_full(mut self, on_full: OnFull) -> Self {
+        self.producer.on_full = on_full;
         self
     }
 
@@ -291,7 +291,7 @@ impl<K> CuratorQueue<K> {
     }
 
     /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
-    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+    pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
         Consumer::of_curator(
             self.producer.layout.clone(),
             self.producer.line.clone(),
@@ -301,7 +301,7 @@ impl<K> CuratorQueue<K> {
 
     /// Returns a consumer that claims items by nodes below `lock_path`, and removes each item when
     /// it is acknowledged. Nothing is sent yet.
-    pub fn consumer(&self, lock_path: impl Into<String>) -> Consumer<LockPath> {
+    pub fn consumer(&self, lock_path: impl Into<String>) -> LockPathConsumer {
         let mut layout = self.producer.layout.clone();
         let lock_path = layout.other_path("consume", lock_path);
         Consumer::claiming(
@@ -376,7 +376,7 @@ impl<K: KeyedQueue> CuratorQueue<K> {
 
 impl CuratorQueue<Plain> {
     /// Puts an item at the end. In a full [bounded](Self::max_items) queue it waits for room,
-    /// unless it [is refused](Self::when_full).
+    /// unless it [is refused](Self::on_full).
     ///
     /// # Errors
     /// [`Error::Full`]. [`Error::Framework`]: `TooLarge`, before anything is sent, if servers would
@@ -483,7 +483,7 @@ impl CuratorQueue<Id> {
 async fn remove(zk: CuratorFramework, path: String) -> zk_curator::Result<bool> {
     let look = async || {
         let there = zk.exists(&path).linearizable().await?;
-        Ok(if there.is_some() { Seen::NotApplied } else { Seen::Unknown })
+        Ok(if there.is_some() { ResolvedOutcome::NotApplied } else { ResolvedOutcome::Unknown })
     };
     match resolve(|| zk.transaction().delete(&path), look).await {
         Ok(_) => Ok(true),

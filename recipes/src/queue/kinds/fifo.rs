@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
-use zk_curator::internal::{Seen, protected_name, resolve};
+use zk_curator::internal::{ResolvedOutcome, protected_name, resolve};
 use zk_curator::path::ZPath;
 use zk_curator::value::ToData;
 use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind, OwnedNode};
 
 use crate::path::child;
-use crate::queue::consume::auto_ack::AutoAck;
+use crate::queue::consume::auto_ack::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::kinds::simple::SharedConsumers;
@@ -16,7 +16,7 @@ use crate::queue::produce::buckets::{Buckets, PutTarget};
 use crate::queue::produce::producer::{Producer, SMALL};
 use crate::queue::produce::unconfirmed::Unconfirmed;
 use crate::queue::wire::layout::QueueLayout;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 use crate::queue::wire::value::encode;
 
 /// The end of the name of a producer that puts in two phases, before its number.
@@ -94,7 +94,7 @@ pub struct FifoQueue {
     producer: Producer,
     put_mode: PutMode,
     phases: Arc<Phases>,
-    policy: UnconfirmedPolicy,
+    policy: OnUnconfirmed,
     consumers: SharedConsumers,
 }
 
@@ -122,7 +122,7 @@ pub enum PutMode {
 /// not written yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum UnconfirmedPolicy {
+pub enum OnUnconfirmed {
     /// Wait for it: items are taken strictly in the order in which their nodes were created.
     #[default]
     Wait,
@@ -144,10 +144,10 @@ impl FifoQueue {
     /// Returns the queue at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let path = path.into();
-        let mut layout = QueueLayout::below(zk, &path, child(&path, "items"), Kind::Fifo);
+        let mut layout = QueueLayout::below(zk, &path, child(&path, "items"), NamingRules::Fifo);
         let [line, producers] =
             ["line", "producers"].map(|name| layout.valid_path("queue", child(&path, name)));
-        let policy = UnconfirmedPolicy::default();
+        let policy = OnUnconfirmed::default();
         let consumers = SharedConsumers::new(|| consumer(&layout, Some(&line), &producers, policy));
         let buckets = Arc::new(Buckets::new(layout));
         let mut producer = Producer::in_buckets(&buckets);
@@ -158,9 +158,9 @@ impl FifoQueue {
     }
 
     /// Sets the policy of consumers for items that are put in [two phases](PutMode::TwoPhase) and
-    /// not written yet. Default: [`UnconfirmedPolicy::Wait`].
+    /// not written yet. Default: [`OnUnconfirmed::Wait`].
     #[must_use]
-    pub fn unconfirmed_policy(mut self, policy: UnconfirmedPolicy) -> Self {
+    pub fn on_unconfirmed(mut self, policy: OnUnconfirmed) -> Self {
         self.policy = policy;
         self.consumers = SharedConsumers::new(|| self.auto_ack_consumer());
         self
@@ -193,7 +193,9 @@ impl FifoQueue {
     pub async fn put(&self, item: impl ToData) -> Result<(), Error> {
         let item = encode(self.producer.layout.path.as_str(), &item)?;
         match self.put_mode {
-            PutMode::Transaction => self.producer.put(&[(Kind::Fifo.tag().to_owned(), item)]).await,
+            PutMode::Transaction => {
+                self.producer.put(&[(NamingRules::Fifo.tag().to_owned(), item)]).await
+            }
             PutMode::TwoPhase => self.put_in_two_phases(item).await,
         }
     }
@@ -223,7 +225,7 @@ impl FifoQueue {
     }
 
     /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
-    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+    pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
         let Producer { layout, line, .. } = &self.producer;
         consumer(layout, line.as_ref(), &self.phases.producers, self.policy)
     }
@@ -253,14 +255,15 @@ impl FifoQueue {
                 .check(child(&self.phases.producers, &protected_name(PRODUCER)), None);
             let write = target.check(write);
             write
-                .set_data_if(target.item(&protected_name(Kind::Fifo.tag())), item.clone(), 0)
+                .set_data_if(target.item(&protected_name(NamingRules::Fifo.tag())), item.clone(), 0)
                 .check_size()?;
         }
         loop {
             let producer = self.phases.node(zk).await?;
             let target = buckets.target(0, 1).await?;
-            let create =
-                zk.create(target.item(Kind::Fifo.tag())).mode(CreateMode::PersistentSequential);
+            let create = zk
+                .create(target.item(NamingRules::Fifo.tag()))
+                .mode(CreateMode::PersistentSequential);
             // If this future is dropped before the item is written, the item is deleted.
             let created = create.protected().data(producer.name().to_owned()).owned().await; // 1
             let node = match created {
@@ -277,12 +280,12 @@ impl FifoQueue {
             };
             let is_written = async || {
                 Ok(match zk.exists(node.path()).linearizable().await? {
-                    Some(stat) if stat.version > 0 => Seen::Applied,
-                    Some(_) if producer.is_ours() => Seen::NotApplied,
+                    Some(stat) if stat.version > 0 => ResolvedOutcome::Applied,
+                    Some(_) if producer.is_ours() => ResolvedOutcome::NotApplied,
                     // The item was consumed, so it was written; unless it was deleted after the end
                     // of our session.
-                    None if producer.is_ours() => Seen::Applied,
-                    _ => Seen::Unknown,
+                    None if producer.is_ours() => ResolvedOutcome::Applied,
+                    _ => ResolvedOutcome::Unknown,
                 })
             };
             match resolve(write, is_written).await {
@@ -309,9 +312,9 @@ fn consumer(
     layout: &QueueLayout,
     line: Option<&ZPath>,
     producers: &ZPath,
-    policy: UnconfirmedPolicy,
-) -> Consumer<AutoAck> {
-    let strict = policy == UnconfirmedPolicy::Wait;
+    policy: OnUnconfirmed,
+) -> AutoAckConsumer {
+    let strict = policy == OnUnconfirmed::Wait;
     let unconfirmed = Unconfirmed { producers: producers.clone(), strict };
     Consumer::with_receipts(layout.clone(), line.cloned(), Some(unconfirmed))
 }

@@ -10,7 +10,7 @@ use zk_curator::{CreateMode, ErrorCode, ErrorKind};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
 use crate::path::child;
-use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Held, Unclaimed};
+use crate::queue::consume::claims::{ClaimKind, ClaimResult, ClaimedData, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, Finish, QueueKind};
@@ -83,6 +83,12 @@ pub struct LockPath {
     on_error: Option<ErrorMode>,
 }
 
+/// The consumer of a queue with a lock path.
+pub type LockPathConsumer = Consumer<LockPath>;
+
+/// An item of a [`LockPathConsumer`].
+pub type LockPathDelivery = Delivery<LockPath>;
+
 impl LockPath {
     /// Items that are put back are counted anew, so they would never become dead letters.
     fn error_mode(&self) -> ErrorMode {
@@ -127,7 +133,7 @@ impl Engine for LockPath {
     type Item = ClaimedItems;
 }
 
-impl Held<Bytes> for ClaimedItems {
+impl ClaimedData<Bytes> for ClaimedItems {
     fn label<'a>(&'a self, path: &'a str) -> &'a str {
         path
     }
@@ -148,7 +154,7 @@ impl ClaimKind for LockPath {
     fn claim(
         &self,
         item: Unclaimed,
-    ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<ClaimResult<Self>, Error>> + Send + 'static {
         claim(item, self.path.clone(), self.error_mode())
     }
 
@@ -202,8 +208,8 @@ impl Consumer<LockPath> {
 
     /// Sets what happens to an item after the body of [`run`](Self::run) has failed. Default:
     /// [`ErrorMode::Requeue`], and with [dead letters](Self::dead_letters) [`ErrorMode::Return`].
-    /// With dead letters `Requeue` is refused by the first call, with `InvalidArgument`: an item that
-    /// is put back is a new one, so it would never be delivered too often.
+    /// With dead letters `Requeue` is refused by the first call, with `InvalidArgument`: an item
+    /// that is put back is a new one, so it would never be delivered too often.
     #[must_use]
     pub fn on_error(mut self, mode: ErrorMode) -> Self {
         self.source.kind.on_error = Some(mode);
@@ -222,7 +228,7 @@ async fn claim(
     item: Unclaimed,
     lock_path: ZPath,
     on_error: ErrorMode,
-) -> Result<Claimed<LockPath>, Error> {
+) -> Result<ClaimResult<LockPath>, Error> {
     let Unclaimed { layout, name, is_contended, receipts, .. } = item;
     let path = layout.item(&name);
     let on = child(&lock_path, &name);
@@ -245,10 +251,10 @@ async fn claim(
     };
     let (claim, read) = match claimed {
         Ok(claimed) => claimed,
-        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on)),
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(ClaimResult::Others(on)),
         Err(error) => return Err(error.into()),
     };
-    let Some((data, stat)) = read else { return Ok(Claimed::Gone) };
+    let Some((data, stat)) = read else { return Ok(ClaimResult::Gone) };
     if stat.num_children > 0
         && let Some(path) = layout.foreign_child(&path, None).await?
     {
@@ -259,14 +265,14 @@ async fn claim(
     let items = items.map_err(|why| Error::Corrupt { path: path.clone(), why })?;
     let (version, attempt) = (stat.version, attempt(stat.version));
     let item = ClaimedItems { layout, data, items, version, on_error };
-    Ok(Claimed::Ours(Box::new(Delivery { claim, receipts, path, attempt, item })))
+    Ok(ClaimResult::Ours(Box::new(Delivery { claim, receipts, path, attempt, item })))
 }
 
 /// Counts a delivery before the item is delivered, or dead-letters the item.
 async fn admit(
-    mut delivery: Delivery<LockPath>,
+    mut delivery: LockPathDelivery,
     dead_letters: Option<DeadLetters>,
-) -> Result<Option<Delivery<LockPath>>, Error> {
+) -> Result<Option<LockPathDelivery>, Error> {
     let Some(dead_letters) = dead_letters else { return Ok(Some(delivery)) };
     match delivery.count(&dead_letters).await {
         Ok(true) => Ok(Some(delivery)),
@@ -284,7 +290,7 @@ fn attempt(version: i32) -> u32 {
 }
 
 /// Moves an item that was delivered too often.
-async fn put_aside(delivery: Delivery<LockPath>, dead_letters: &DeadLetters) -> Result<(), Error> {
+async fn put_aside(delivery: LockPathDelivery, dead_letters: &DeadLetters) -> Result<(), Error> {
     let (layout, path) = (&delivery.item.layout, delivery.path.clone());
     create_persistent(&layout.zk, dead_letters.path.as_str()).await?;
     let anew =

@@ -5,16 +5,17 @@ use zk_curator::CuratorFramework;
 use zk_curator::path::ZPath;
 use zk_curator::value::ToData;
 
-use super::locking_delivery::{Home, Locking};
+use super::locking_delivery::Home;
 use crate::path::child;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::redelivery::MOST_DELIVERIES;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
+use crate::queue::kinds::locking_delivery::LockingConsumer;
 use crate::queue::produce::buckets::{self, Buckets};
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
-use crate::queue::wire::name::{ItemMeta, Kind};
+use crate::queue::wire::name::{ItemMeta, NamingRules};
 use crate::queue::wire::value::{encode, encode_all};
 
 /// A queue whose items are claimed. An item leaves it when it is acknowledged, and returns to its
@@ -156,7 +157,8 @@ impl LockingQueue {
     /// Returns the queue at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
         let path = path.into();
-        let layout = |items| QueueLayout::below(zk, &path, child(&path, items), Kind::Locking);
+        let layout =
+            |items| QueueLayout::below(zk, &path, child(&path, items), NamingRules::Locking);
         let mut items = layout("items");
         let line = items.valid_path("queue", child(&path, "line"));
         let (items, dead) =
@@ -280,7 +282,7 @@ impl LockingQueue {
     }
 
     /// Returns a consumer of the items. Nothing is sent yet.
-    pub fn consumer(&self) -> Consumer<Locking> {
+    pub fn consumer(&self) -> LockingConsumer {
         let feed = FeedDriver::new(
             self.producer.layout.clone(),
             Some(self.line.clone()),

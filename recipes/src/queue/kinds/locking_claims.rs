@@ -6,13 +6,14 @@ use tracing::warn;
 use zk_curator::certain::ReceiptPool;
 use zk_curator::{CreateMode, ErrorKind, Stat};
 
-use super::locking_delivery::{ClaimedItem, Home, Locking, Message, Stored};
-use crate::queue::consume::claims::{ClaimKind, Claimed, Claims, Unclaimed};
+use super::locking_delivery::{ClaimedItem, Home, Locking, Message, StoredMessage};
+use crate::queue::consume::claims::{ClaimKind, ClaimResult, Claims, Unclaimed};
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::Finish;
 use crate::queue::error::Error;
 use crate::queue::feed::driver::FeedDriver;
+use crate::queue::kinds::locking_delivery::LockingDelivery;
 use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{CLAIM, ItemMeta};
 use crate::queue::wire::rejection::{self, Rejection};
@@ -32,7 +33,7 @@ impl ClaimKind for Locking {
     fn claim(
         &self,
         item: Unclaimed,
-    ) -> impl Future<Output = Result<Claimed<Self>, Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<ClaimResult<Self>, Error>> + Send + 'static {
         claim(item, self.home.clone(), self.max_deliveries)
     }
 
@@ -55,9 +56,9 @@ impl ClaimKind for Locking {
 
 /// Counts a delivery that is not the first before it is handed out, or puts the item aside.
 async fn admit(
-    mut item: Delivery<Locking>,
+    mut item: LockingDelivery,
     max_deliveries: Option<u32>,
-) -> Result<Option<Delivery<Locking>>, Error> {
+) -> Result<Option<LockingDelivery>, Error> {
     if max_deliveries.is_none_or(|limit| item.attempt() <= limit) {
         let is_ours = !item.item.is_redelivered || item.count().await?;
         return Ok(is_ours.then_some(item));
@@ -83,15 +84,16 @@ fn time_of(stat: &Stat) -> SystemTime {
 }
 
 /// Claims an item and reads it, in one round trip unless others contend for it.
+#[expect(clippy::too_many_lines, reason = "the steps of a claim in their order")]
 async fn claim(
     item: Unclaimed,
     home: Home,
     max_deliveries: Option<u32>,
-) -> Result<Claimed<Locking>, Error> {
+) -> Result<ClaimResult<Locking>, Error> {
     let Unclaimed { layout, name, is_contended, returned, receipts } = item;
     let (zk, path) = (&layout.zk, layout.item(&name));
     let Some(ItemMeta { priority, id, times }) = layout.kind.meta(&name) else {
-        return Ok(Claimed::Gone);
+        return Ok(ClaimResult::Gone);
     };
     let on = claim_of(&path);
     // The data tell our claim from those of others when the response is lost.
@@ -106,8 +108,8 @@ async fn claim(
     };
     let claim = match created {
         Ok(claim) => claim,
-        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
-        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(Claimed::Others(on)),
+        Err(error) if error.kind() == ErrorKind::NoNode => return Ok(ClaimResult::Gone),
+        Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(ClaimResult::Others(on)),
         Err(error) => return Err(error.into()),
     };
     let mut read = match read {
@@ -118,7 +120,7 @@ async fn claim(
     loop {
         let (data, stat) = match read {
             Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Claimed::Gone),
+            Err(error) if error.kind() == ErrorKind::NoNode => return Ok(ClaimResult::Gone),
             Err(error) => return Err(error.into()),
         };
         // It was read after our claim was there, which is the last child it has had.
@@ -148,18 +150,18 @@ async fn claim(
             let item = ClaimedItem {
                 home,
                 priority,
-                stored: Stored { data, body, version: stat.version },
+                stored: StoredMessage { data, body, version: stat.version },
                 message,
                 is_redelivered: claims > 1,
                 max_deliveries,
                 back: returned.on_drop(name.clone()),
             };
             let item = Delivery { claim, receipts, path, attempt, item };
-            return Ok(Claimed::Ours(Box::new(item)));
+            return Ok(ClaimResult::Ours(Box::new(item)));
         }
         if looks.next().is_none() {
             // Our claim was deleted.
-            return Ok(Claimed::Gone);
+            return Ok(ClaimResult::Gone);
         }
         read = layout.zk.get_data(&path).with_stat().await;
     }

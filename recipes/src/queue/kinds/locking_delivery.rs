@@ -6,13 +6,14 @@ use zk_curator::value::FromData;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult, Ownership};
 
 use crate::observe::QUEUE_DEAD_LETTERS;
-use crate::queue::consume::claims::{Back, Claims, Held};
+use crate::queue::consume::claims::{ClaimedData, Claims, ReturnOnDrop};
+use crate::queue::consume::consumer::Consumer;
 use crate::queue::consume::delivery::Delivery;
 use crate::queue::consume::kind::{Engine, QueueKind};
 use crate::queue::consume::settle::{count, is_lost, try_settle};
 use crate::queue::error::Error;
 use crate::queue::produce::buckets::{Buckets, PutTarget};
-use crate::queue::wire::name::{CLAIM, ItemMeta, Kind};
+use crate::queue::wire::name::{CLAIM, ItemMeta, NamingRules};
 use crate::queue::wire::rejection::{self, Rejection};
 use crate::queue::wire::value::decode;
 
@@ -51,6 +52,12 @@ pub struct Locking {
     pub(super) max_deliveries: Option<u32>,
 }
 
+/// The consumer of a [`LockingQueue`](crate::queue::LockingQueue).
+pub type LockingConsumer = Consumer<Locking>;
+
+/// An item of a [`LockingConsumer`].
+pub type LockingDelivery = Delivery<Locking>;
+
 impl QueueKind for Locking {
     type Delivery = Delivery<Self>;
     type Message = Message;
@@ -62,7 +69,7 @@ impl Engine for Locking {
     type Item = ClaimedItem;
 }
 
-impl Held<Message> for ClaimedItem {
+impl ClaimedData<Message> for ClaimedItem {
     fn label<'a>(&'a self, _path: &'a str) -> &'a str {
         &self.message.id
     }
@@ -76,13 +83,13 @@ impl Held<Message> for ClaimedItem {
 pub(in crate::queue) struct ClaimedItem {
     pub(super) home: Home,
     pub(super) priority: i32,
-    pub(super) stored: Stored,
+    pub(super) stored: StoredMessage,
     pub(super) message: Message,
     /// `true` if it was claimed at this place before: an earlier consumer may still believe that it
     /// has the item.
     pub(super) is_redelivered: bool,
     pub(super) max_deliveries: Option<u32>,
-    pub(super) back: Back,
+    pub(super) back: ReturnOnDrop,
 }
 
 /// The destinations of settled items.
@@ -101,7 +108,7 @@ impl Home {
 }
 
 /// The data of an item.
-pub(in crate::queue) struct Stored {
+pub(in crate::queue) struct StoredMessage {
     pub(in crate::queue) data: Bytes,
     /// The item without the record of its rejection.
     pub(in crate::queue) body: Bytes,
@@ -210,7 +217,7 @@ impl Delivery<Locking> {
         // An item that is too large with a reason is moved without one.
         let candidates =
             [with(why), with(""), put(rejection::escape(self.item.stored.body.clone()))];
-        let fits = |put: &Option<Put>| {
+        let fits = |put: &Option<PutBack>| {
             let fenced = self.ownership().fenced().uncompressed();
             let changed = changes(
                 fenced,
@@ -224,26 +231,26 @@ impl Delivery<Locking> {
         let put = candidates.into_iter().find(fits).unwrap_or_else(|| with(""));
         let zk = self.ownership().framework().clone();
         self.settle(put).await?;
-        QUEUE_DEAD_LETTERS.of(&zk, [Kind::Locking.recipe()]).add(1);
+        QUEUE_DEAD_LETTERS.of(&zk, [NamingRules::Locking.recipe()]).add(1);
         Ok(())
     }
 
-    fn put(&self, to: &Arc<Buckets>, times: u32, data: Bytes) -> Put {
+    fn put(&self, to: &Arc<Buckets>, times: u32, data: Bytes) -> PutBack {
         let meta = ItemMeta { priority: self.item.priority, id: &self.item.message.id, times };
         let base = format!("{}{meta}", to.layout.kind.tag());
-        Put { base, target: PutTarget::as_long(&to.layout.path), to: Arc::clone(to), data }
+        PutBack { base, target: PutTarget::as_long(&to.layout.path), to: Arc::clone(to), data }
     }
 
     /// Counts a delivery. Returns whether the item is still ours.
     pub(in crate::queue) async fn count(&mut self) -> Result<bool, Error> {
-        let Stored { data, version, .. } = &mut self.item.stored;
+        let StoredMessage { data, version, .. } = &mut self.item.stored;
         let counted =
             count(&self.receipts, &self.claim, &self.path, data.clone(), *version).await?;
         *version = counted.unwrap_or(*version);
         Ok(counted.is_some())
     }
 
-    async fn settle(self, mut put: Option<Put>) -> Result<(), Error> {
+    async fn settle(self, mut put: Option<PutBack>) -> Result<(), Error> {
         let claim = self.claim.path().to_owned();
         let error = loop {
             if let Some(put) = &mut put {
@@ -282,14 +289,14 @@ impl Delivery<Locking> {
 }
 
 /// The destination, the name and the data of an item that is created again.
-struct Put {
+struct PutBack {
     to: Arc<Buckets>,
     target: PutTarget,
     base: String,
     data: Bytes,
 }
 
-impl Put {
+impl PutBack {
     async fn find_target(&mut self, priority: i32) -> Result<(), Error> {
         // On the heap, so that the futures of callers stay small.
         self.target = Box::pin(self.to.target(priority, 1)).await?;
@@ -313,10 +320,10 @@ fn changes(
     claim: &str,
     path: &str,
     version: i32,
-    put: Option<&Put>,
+    put: Option<&PutBack>,
 ) -> Transaction {
     let removed = fenced.delete(claim).delete_if(path, version);
-    let Some(Put { target, base, data, .. }) = put else { return removed };
+    let Some(PutBack { target, base, data, .. }) = put else { return removed };
     let anew = CreateOp::new(target.item(base)).mode(CreateMode::PersistentSequential);
     target.check(removed).with(anew.data(data.clone()))
 }

@@ -5,13 +5,13 @@ use tokio::sync::Mutex;
 use zk_curator::value::ToData;
 use zk_curator::{CuratorFramework, ErrorKind};
 
-use crate::queue::consume::auto_ack::AutoAck;
+use crate::queue::consume::auto_ack::AutoAckConsumer;
 use crate::queue::consume::consumer::Consumer;
 use crate::queue::error::Error;
 use crate::queue::produce::producer::Producer;
 use crate::queue::wire::item::Item;
 use crate::queue::wire::layout::QueueLayout;
-use crate::queue::wire::name::Kind;
+use crate::queue::wire::name::NamingRules;
 use crate::queue::wire::value::encode;
 
 /// The queue of ZooKeeper's recipes and of Apache Curator's `SimpleDistributedQueue`: byte strings,
@@ -36,7 +36,7 @@ use crate::queue::wire::value::encode;
 /// 3. To wait for one, watch the children.
 ///
 /// # Guarantees
-/// An item is delivered at most once: see [`AutoAck`]. It is lost if its consumer crashes.
+/// An item is delivered at most once: see [`AutoAckConsumer`]. It is lost if its consumer crashes.
 ///
 /// # Connection loss
 /// * SUSPENDED: operations wait for a connection.
@@ -72,7 +72,7 @@ pub struct SimpleDistributedQueue {
 impl SimpleDistributedQueue {
     /// Returns the queue at a path. Nothing is sent. The first operation reports an invalid path.
     pub fn new(zk: &CuratorFramework, path: impl Into<String>) -> Self {
-        let layout = QueueLayout::new(zk, path.into(), Kind::Simple);
+        let layout = QueueLayout::new(zk, path.into(), NamingRules::Simple);
         let consumers =
             SharedConsumers::new(|| Consumer::with_receipts(layout.clone(), None, None));
         Self { producer: Producer::new(layout), consumers }
@@ -101,7 +101,7 @@ impl SimpleDistributedQueue {
     /// Once polled, the item may be in the queue.
     pub async fn offer(&self, item: impl ToData) -> Result<(), Error> {
         let item = encode(self.path(), &item)?;
-        self.producer.put(&[(Kind::Simple.tag().to_owned(), item)]).await
+        self.producer.put(&[(NamingRules::Simple.tag().to_owned(), item)]).await
     }
 
     /// Takes the first item. Waits for one, without a time limit.
@@ -138,7 +138,7 @@ impl SimpleDistributedQueue {
     }
 
     /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
-    pub fn auto_ack_consumer(&self) -> Consumer<AutoAck> {
+    pub fn auto_ack_consumer(&self) -> AutoAckConsumer {
         Consumer::with_receipts(self.producer.layout.clone(), None, None)
     }
 
@@ -189,10 +189,10 @@ async fn first(layout: &QueueLayout) -> Result<Option<Bytes>, Error> {
 /// The consumers behind the methods of a queue: one for callers that wait, and one for callers that
 /// do not wait behind them.
 #[derive(Debug, Clone)]
-pub(in crate::queue) struct SharedConsumers(Arc<[Mutex<Consumer<AutoAck>>; 2]>);
+pub(in crate::queue) struct SharedConsumers(Arc<[Mutex<AutoAckConsumer>; 2]>);
 
 impl SharedConsumers {
-    pub(in crate::queue) fn new(make: impl Fn() -> Consumer<AutoAck>) -> Self {
+    pub(in crate::queue) fn new(make: impl Fn() -> AutoAckConsumer) -> Self {
         Self(Arc::new([Mutex::new(make()), Mutex::new(make())]))
     }
 

@@ -33,12 +33,12 @@ const REMEMBERED: usize = 64;
 pub(in crate::queue) struct Buckets {
     pub(in crate::queue) layout: QueueLayout,
     /// By priority. Held during the search for a bucket, so that puts keep their order.
-    open: Mutex<BTreeMap<i32, Open>>,
+    open: Mutex<BTreeMap<i32, OpenBucket>>,
 }
 
 /// A bucket that was open when it was read.
 #[derive(Debug)]
-struct Open {
+struct OpenBucket {
     target: PutTarget,
     /// The number of the next item, as far as is known.
     next: u32,
@@ -133,10 +133,10 @@ impl Buckets {
     }
 
     /// Returns the open bucket of a priority, except `full`, and creates one if there is none.
-    async fn find(&self, rank: i32, mut full: Option<Open>) -> Result<Open, Error> {
+    async fn find(&self, rank: i32, mut full: Option<OpenBucket>) -> Result<OpenBucket, Error> {
         let layout = &self.layout;
         let (zk, root) = (&layout.zk, layout.path.as_str());
-        let found = |target| Open { target, next: 0, is_closed: false };
+        let found = |target| OpenBucket { target, next: 0, is_closed: false };
         let mut is_repeated = full.as_ref().is_some_and(|full| full.is_closed);
         loop {
             if std::mem::replace(&mut is_repeated, true) {
@@ -184,7 +184,7 @@ impl Buckets {
     }
 }
 
-impl Open {
+impl OpenBucket {
     fn has_room(&self, items: u32, size: u32) -> bool {
         // More than a bucket is meant for can only be put into an empty one.
         self.next == 0 || self.next.saturating_add(items) <= size

@@ -8,7 +8,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
 
 use crate::contender::Contender;
-use crate::order::Rule;
+use crate::order::OrderRule;
 use crate::queue::error::Error;
 use crate::queue::produce::buckets::{Buckets, PutTarget, is_conflict};
 use crate::queue::wire::layout::{QueueLayout, at_least_one};
@@ -26,29 +26,29 @@ pub(in crate::queue) struct Producer {
     pub(in crate::queue) layout: QueueLayout,
     /// The buckets of the items, in a queue with buckets.
     buckets: Option<Arc<Buckets>>,
-    bound: Option<Arc<Bound>>,
-    pub(in crate::queue) when_full: WhenFull,
+    bound: Option<Arc<PutBound>>,
+    pub(in crate::queue) on_full: OnFull,
     /// The path of the line of clients that wait for items, or for room.
     pub(in crate::queue) line: Option<ZPath>,
     ids: Option<Arc<Ids>>,
-    in_flight: Arc<InFlight>,
+    in_flight: Arc<PutsInFlight>,
 }
 
 /// A queue with a bound.
 #[derive(Debug)]
-struct Bound {
+struct PutBound {
     limit: u32,
     /// One put at a time waits for room.
     turn: AsyncMutex<()>,
     /// Only one attempt at a time, because two could not succeed at the same time. Never held while
     /// a put waits for room.
-    last: AsyncMutex<Option<Parent>>,
+    last: AsyncMutex<Option<KnownParent>>,
 }
 
 /// The behaviour of a put while a queue is [full](crate::queue::CuratorQueue::max_items).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum WhenFull {
+pub enum OnFull {
     /// It waits for room.
     #[default]
     Wait,
@@ -58,11 +58,11 @@ pub enum WhenFull {
 
 /// The nodes that are put in one transaction.
 #[derive(Debug, Clone, Copy)]
-struct Put<'a> {
+struct PendingPut<'a> {
     /// The prefixes of the names, and the data.
     items: &'a [(String, Bytes)],
     /// The version that the parent of a bounded queue must have.
-    parent: Option<&'a Parent>,
+    parent: Option<&'a KnownParent>,
     /// The parent of the items, in a queue with buckets.
     target: Option<&'a PutTarget>,
     /// Another node, elsewhere.
@@ -71,7 +71,7 @@ struct Put<'a> {
 
 /// The known state of the parent of the items.
 #[derive(Debug, Clone)]
-struct Parent {
+struct KnownParent {
     data: Bytes,
     version: i32,
     /// The maximum number of items.
@@ -80,12 +80,12 @@ struct Parent {
 
 /// The puts that are not complete yet.
 #[derive(Debug, Default)]
-struct InFlight {
+struct PutsInFlight {
     count: Locked<usize>,
     changed: Notify,
 }
 
-impl InFlight {
+impl PutsInFlight {
     fn change(&self, change: impl FnOnce(&mut usize)) {
         change(&mut self.count.lock());
         self.changed.notify_waiters();
@@ -97,16 +97,16 @@ impl InFlight {
 }
 
 /// A put that is not complete yet.
-struct Ticket(Arc<InFlight>);
+struct PutTicket(Arc<PutsInFlight>);
 
-impl Ticket {
-    fn new(in_flight: &Arc<InFlight>) -> Self {
+impl PutTicket {
+    fn new(in_flight: &Arc<PutsInFlight>) -> Self {
         in_flight.change(|count| *count += 1);
         Self(Arc::clone(in_flight))
     }
 }
 
-impl Drop for Ticket {
+impl Drop for PutTicket {
     fn drop(&mut self) {
         self.0.change(|count| *count -= 1);
     }
@@ -132,7 +132,7 @@ impl Producer {
             layout,
             buckets,
             bound: None,
-            when_full: WhenFull::default(),
+            on_full: OnFull::default(),
             line: None,
             ids: None,
             in_flight: Arc::default(),
@@ -141,7 +141,7 @@ impl Producer {
 
     pub(in crate::queue) fn bounded(&mut self, limit: u32) {
         self.layout.note(at_least_one("max_items", limit));
-        self.bound = Some(Arc::new(Bound {
+        self.bound = Some(Arc::new(PutBound {
             limit,
             turn: AsyncMutex::default(),
             last: AsyncMutex::default(),
@@ -157,13 +157,13 @@ impl Producer {
     /// name, and its data.
     pub(in crate::queue) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
         self.layout.check()?;
-        let _ticket = Ticket::new(&self.in_flight);
+        let _ticket = PutTicket::new(&self.in_flight);
         let items = &self.packed(items)?;
-        let put = Put { items, parent: None, target: None, also: None };
+        let put = PendingPut { items, parent: None, target: None, also: None };
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => {
-                match self.put_bounded(bound, items, self.when_full == WhenFull::Wait).await? {
+                match self.put_bounded(bound, items, self.on_full == OnFull::Wait).await? {
                     true => Ok(()),
                     false => Err(Error::Full { limit: bound.limit }),
                 }
@@ -180,8 +180,8 @@ impl Producer {
         also: CreateOp,
     ) -> Result<(), Error> {
         self.layout.check()?;
-        let _ticket = Ticket::new(&self.in_flight);
-        let put = Put { items, parent: None, target: None, also: Some(&also) };
+        let _ticket = PutTicket::new(&self.in_flight);
+        let put = PendingPut { items, parent: None, target: None, also: Some(&also) };
         self.check_size(put)?;
         self.send(put).await
     }
@@ -190,9 +190,9 @@ impl Producer {
     /// other clients.
     pub(in crate::queue) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
         self.layout.check()?;
-        let _ticket = Ticket::new(&self.in_flight);
+        let _ticket = PutTicket::new(&self.in_flight);
         let items = &self.packed(items)?;
-        let put = Put { items, parent: None, target: None, also: None };
+        let put = PendingPut { items, parent: None, target: None, also: None };
         self.check_size(put)?;
         match &self.bound {
             Some(bound) => self.put_bounded(bound, items, false).await,
@@ -209,7 +209,7 @@ impl Producer {
 
     /// Checks the size of the transaction before any preparatory request is sent. The data of the
     /// parent of a bounded queue are not known yet, and do not count.
-    fn check_size(&self, put: Put<'_>) -> Result<(), Error> {
+    fn check_size(&self, put: PendingPut<'_>) -> Result<(), Error> {
         let is_first = self.ids.is_none() && self.bound.is_none();
         let at_most = |(base, data): &(String, Bytes)| {
             self.layout.path.as_str().len() + base.len() + data.len()
@@ -224,7 +224,7 @@ impl Producer {
             None => transaction,
         };
         let target = self.buckets.as_ref().map(|_| PutTarget::as_long(&self.layout.path));
-        Ok(creates(&self.layout, transaction, Put { target: target.as_ref(), ..put })
+        Ok(creates(&self.layout, transaction, PendingPut { target: target.as_ref(), ..put })
             .check_size()?)
     }
 
@@ -248,7 +248,7 @@ impl Producer {
     /// `false`.
     async fn put_bounded(
         &self,
-        bound: &Bound,
+        bound: &PutBound,
         items: &[(String, Bytes)],
         wait: bool,
     ) -> Result<bool, Error> {
@@ -264,7 +264,7 @@ impl Producer {
             return Ok(true);
         }
         // Only the first in line is woken by a removal.
-        let (rule, data) = (Rule::exclusive(ROOM), Bytes::new());
+        let (rule, data) = (OrderRule::exclusive(ROOM), Bytes::new());
         let _place = match &self.line {
             Some(line) => {
                 Some(Contender::enter(&self.layout.zk, line, &rule, &data).await?.turn().await?)
@@ -283,12 +283,12 @@ impl Producer {
     /// two puts use the same room (CURATOR-254).
     async fn put_into_room(
         &self,
-        bound: &Bound,
+        bound: &PutBound,
         items: &[(String, Bytes)],
         more: u32,
     ) -> Result<bool, Error> {
         let (zk, path) = (&self.layout.zk, self.layout.path.as_str());
-        let fits = |parent: &Parent| parent.items.saturating_add(more) <= bound.limit;
+        let fits = |parent: &KnownParent| parent.items.saturating_add(more) <= bound.limit;
         let mut last = bound.last.lock().await;
         loop {
             let parent = match last.take().filter(fits) {
@@ -296,7 +296,7 @@ impl Producer {
                 None => match zk.get_data(path).with_stat().await {
                     Ok((data, stat)) => {
                         let items = u32::try_from(stat.num_children).unwrap_or(0);
-                        Parent { data, version: stat.version, items }
+                        KnownParent { data, version: stat.version, items }
                     }
                     Err(error) if error.kind() == ErrorKind::NoNode => {
                         self.layout.create_parent().await?;
@@ -308,10 +308,13 @@ impl Producer {
             if !fits(&parent) {
                 return Ok(false);
             }
-            match self.send(Put { items, parent: Some(&parent), target: None, also: None }).await {
+            match self
+                .send(PendingPut { items, parent: Some(&parent), target: None, also: None })
+                .await
+            {
                 Ok(()) => {
                     let (version, items) = (parent.version.wrapping_add(1), parent.items + more);
-                    *last = Some(Parent { version, items, ..parent });
+                    *last = Some(KnownParent { version, items, ..parent });
                     return Ok(true);
                 }
                 // Another producer was faster.
@@ -334,10 +337,10 @@ impl Producer {
         Ok(())
     }
 
-    async fn send(&self, put: Put<'_>) -> Result<(), Error> {
+    async fn send(&self, put: PendingPut<'_>) -> Result<(), Error> {
         match (&self.ids, put) {
             (Some(ids), put) => self.put_once(ids, put).await,
-            (None, Put { items: [(base, data)], parent: None, also: None, .. }) => {
+            (None, PendingPut { items: [(base, data)], parent: None, also: None, .. }) => {
                 self.create(base, data).await
             }
             (None, put) => self.transact(put).await,
@@ -363,7 +366,7 @@ impl Producer {
     }
 
     /// Creates all nodes or none.
-    async fn transact(&self, put: Put<'_>) -> Result<(), Error> {
+    async fn transact(&self, put: PendingPut<'_>) -> Result<(), Error> {
         loop {
             let transaction = creates(&self.layout, self.layout.zk.transaction(), put);
             let Err(error) = transaction.await else { return Ok(()) };
@@ -372,11 +375,11 @@ impl Producer {
     }
 
     /// Creates all nodes or none, exactly once: in a transaction that also creates an id.
-    async fn put_once(&self, ids: &Ids, put: Put<'_>) -> Result<(), Error> {
+    async fn put_once(&self, ids: &Ids, put: PendingPut<'_>) -> Result<(), Error> {
         let mut id = ids.next().await?;
         loop {
             let target = self.target(put).await?;
-            let put = Put { target: target.as_ref().map(|(_, _, target)| target), ..put };
+            let put = PendingPut { target: target.as_ref().map(|(_, _, target)| target), ..put };
             match (id.commit(|once| creates(&self.layout, once, put)).await, &target) {
                 (Ok(results), Some((buckets, rank, target))) => {
                     let paths = results.iter().filter_map(OpResult::created_path);
@@ -394,7 +397,10 @@ impl Producer {
 
     /// Returns the parent for the items of a put, in a queue with buckets, with the buckets and the
     /// priority.
-    async fn target(&self, put: Put<'_>) -> Result<Option<(&Buckets, i32, PutTarget)>, Error> {
+    async fn target(
+        &self,
+        put: PendingPut<'_>,
+    ) -> Result<Option<(&Buckets, i32, PutTarget)>, Error> {
         let Some(buckets) = &self.buckets else { return Ok(None) };
         let rank = put.items.first().map_or(0, |(base, _)| self.layout.kind.rank(base));
         let items = u32::try_from(put.items.len()).unwrap_or(u32::MAX);
@@ -402,11 +408,15 @@ impl Producer {
     }
 
     /// Creates the parent of the items, if a transaction has failed because it is missing.
-    async fn made_room_for(&self, error: zk_curator::Error, put: Put<'_>) -> Result<(), Error> {
+    async fn made_room_for(
+        &self,
+        error: zk_curator::Error,
+        put: PendingPut<'_>,
+    ) -> Result<(), Error> {
         match (error.kind(), put) {
             (
                 ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. },
-                Put { parent: None, also: None, .. },
+                PendingPut { parent: None, also: None, .. },
             ) => Ok(self.layout.create_parent().await?),
             _ => Err(error.into()),
         }
@@ -414,7 +424,7 @@ impl Producer {
 }
 
 /// Adds the nodes to a transaction.
-fn creates(layout: &QueueLayout, mut transaction: Transaction, put: Put<'_>) -> Transaction {
+fn creates(layout: &QueueLayout, mut transaction: Transaction, put: PendingPut<'_>) -> Transaction {
     if let Some(parent) = put.parent {
         transaction =
             transaction.set_data_if(layout.path.as_str(), parent.data.clone(), parent.version);

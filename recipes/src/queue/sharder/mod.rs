@@ -14,7 +14,7 @@ use zk_curator::CuratorFramework;
 use zk_curator::internal::Signal;
 use zk_curator::path::ZPath;
 
-use self::task::{Allocate, Known, Task};
+use self::task::{Allocate, SharderState, SharderTask};
 use crate::health::{HealthReporter, HealthWatch};
 use crate::leader::LeaderLatch;
 use crate::path::child;
@@ -79,7 +79,7 @@ use crate::shutdown::Shutdown;
 /// use zk_curator_recipes::queue::{DistributedQueue, QueueSharder};
 ///
 /// let allocate = |zk: &_, path: &str| DistributedQueue::new(zk, path);
-/// let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).max_queues(4).start().await?;
+/// let sharder = QueueSharder::builder(&zk, "/queues", "/leader", allocate).max_queues(4).open().await?;
 /// sharder.queue().put("one").await?;
 ///
 /// // One consumer for every queue, and for those that are added later.
@@ -95,14 +95,14 @@ use crate::shutdown::Shutdown;
 /// ```
 pub struct QueueSharder<Q> {
     zk: CuratorFramework,
-    known: Arc<Signal<Known<Q>>>,
+    known: Arc<Signal<SharderState<Q>>>,
     health: HealthWatch,
     _stop: DropGuard,
     stop: CancellationToken,
 }
 
 /// Settings of a [`QueueSharder`].
-#[must_use = "nothing is done until it is started"]
+#[must_use = "nothing is done until it is opened"]
 pub struct QueueSharderBuilder<Q> {
     zk: CuratorFramework,
     path: String,
@@ -116,7 +116,7 @@ pub struct QueueSharderBuilder<Q> {
 impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
     /// Builds a sharder of the queues below a path, with an election at another path. `allocate`
     /// creates the queue for a path, as [`DistributedQueue::new`](super::DistributedQueue) does;
-    /// callers get clones of it. Nothing is sent until it is [started](QueueSharderBuilder::start).
+    /// callers get clones of it. Nothing is sent until it is [opened](QueueSharderBuilder::open).
     pub fn builder(
         zk: &CuratorFramework,
         path: impl Into<String>,
@@ -207,7 +207,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharder<Q> {
                     });
                 }
             }
-            let is_news = |known: &Known<Q>| {
+            let is_news = |known: &SharderState<Q>| {
                 known.end.is_some() || known.queues.keys().any(|name| !begun.contains(name))
             };
             let gone = tokio::select! {
@@ -300,7 +300,7 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     ///
     /// # Cancel safety
     /// A first queue may have been created.
-    pub async fn start(self) -> Result<QueueSharder<Q>, Error> {
+    pub async fn open(self) -> Result<QueueSharder<Q>, Error> {
         let Self { zk, path, leader_path, allocate, threshold, interval, max_queues } = self;
         at_least_one("new_queue_threshold", threshold)?;
         at_least_one("check_every", interval)?;
@@ -311,9 +311,9 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
             return Err(Error::LeaderPath { path: leader_path });
         }
         let leader_path = ZPath::for_operation("queue sharder", leader_path)?;
-        let known = Known { queues: BTreeMap::new(), free: BTreeSet::new(), end: None };
+        let known = SharderState { queues: BTreeMap::new(), free: BTreeSet::new(), end: None };
         let known = Arc::new(Signal::new(known));
-        let mut task = Task {
+        let mut task = SharderTask {
             zk: zk.clone(),
             path,
             allocate,

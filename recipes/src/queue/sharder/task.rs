@@ -29,7 +29,7 @@ const LOOKS: usize = 64;
 pub(super) type Allocate<Q> = Arc<dyn Fn(&CuratorFramework, &str) -> Q + Send + Sync>;
 
 /// The state that the sharder and its task share.
-pub(super) struct Known<Q> {
+pub(super) struct SharderState<Q> {
     /// The queues, by their names.
     pub(super) queues: BTreeMap<String, Q>,
     /// The queues that take new items.
@@ -39,20 +39,20 @@ pub(super) struct Known<Q> {
 }
 
 /// The background task of a sharder.
-pub(super) struct Task<Q> {
+pub(super) struct SharderTask<Q> {
     pub(super) zk: CuratorFramework,
     pub(super) path: ZPath,
     pub(super) allocate: Allocate<Q>,
     pub(super) threshold: u32,
     pub(super) interval: Duration,
     pub(super) max_queues: usize,
-    pub(super) known: Arc<Signal<Known<Q>>>,
+    pub(super) known: Arc<Signal<SharderState<Q>>>,
     /// Fires when queues have come or gone.
     pub(super) watch: Option<Watch>,
     pub(super) health: HealthReporter,
 }
 
-impl<Q: Clone + Send + Sync + 'static> Task<Q> {
+impl<Q: Clone + Send + Sync + 'static> SharderTask<Q> {
     /// Checks the queues until it is stopped, or the framework is closed.
     pub(super) async fn run(
         mut self,

@@ -11,14 +11,14 @@ use zk_curator::{CuratorFramework, ErrorKind};
 use crate::path::child;
 use crate::queue::error::Error;
 use crate::queue::wire::codec::CorruptItem;
-use crate::queue::wire::name::{Kind, LAYOUT};
+use crate::queue::wire::name::{LAYOUT, NamingRules};
 use crate::queue::wire::rejection;
 
 /// The default number of items in a bucket: with names of 70 bytes, a listing of 0.3 MB.
 const BUCKET_SIZE: u32 = 4096;
 
 /// The clock, for items that are due at a time.
-pub(in crate::queue) type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+pub(in crate::queue) type QueueClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// The paths of a queue, and the format of its items.
 #[derive(Clone)]
@@ -29,16 +29,16 @@ pub(in crate::queue) struct QueueLayout {
     is_compressed: bool,
     /// The parent of the items.
     pub(in crate::queue) path: String,
-    pub(in crate::queue) kind: Kind,
+    pub(in crate::queue) kind: NamingRules,
     /// The number of items that are put into a bucket.
     bucket_size: Arc<AtomicU32>,
-    pub(in crate::queue) clock: Clock,
+    pub(in crate::queue) clock: QueueClock,
     /// The first invalid setting. It makes every operation fail.
     invalid: Option<Error>,
 }
 
 impl QueueLayout {
-    pub(in crate::queue) fn new(zk: &CuratorFramework, path: String, kind: Kind) -> Self {
+    pub(in crate::queue) fn new(zk: &CuratorFramework, path: String, kind: NamingRules) -> Self {
         Self::below(zk, &path.clone(), path, kind)
     }
 
@@ -47,7 +47,7 @@ impl QueueLayout {
         zk: &CuratorFramework,
         queue: &str,
         path: String,
-        kind: Kind,
+        kind: NamingRules,
     ) -> Self {
         let mut layout = Self {
             zk: zk.uncompressed(),
@@ -126,7 +126,7 @@ impl QueueLayout {
     pub(in crate::queue) fn pack(&self, item: Bytes) -> zk_curator::Result<Bytes> {
         let packed =
             if self.is_compressed { self.zk.compress(self.path.as_str(), item)? } else { item };
-        Ok(if self.kind == Kind::Locking { rejection::escape(packed) } else { packed })
+        Ok(if self.kind == NamingRules::Locking { rejection::escape(packed) } else { packed })
     }
 
     /// Returns the item of a stored form.

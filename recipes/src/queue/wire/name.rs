@@ -25,7 +25,7 @@ pub(crate) fn is_taker(name: &str) -> bool {
 
 /// The rules by which a queue names and orders its items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NamingRules {
     /// `qn-NNNNNNNNNN` (`SimpleDistributedQueue`, and ZooKeeper's own recipe).
     Simple,
     /// `queue-NNNNNNNNNN` (`DistributedQueue`).
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 /// The differences between the layouts of queues, except the middle of the names.
-struct Format {
+struct NameFormat {
     /// The prefix of the names of items.
     tag: &'static str,
     has_buckets: bool,
@@ -54,7 +54,7 @@ struct Format {
     has_lists: bool,
 }
 
-impl Format {
+impl NameFormat {
     const OWN: Self = Self {
         tag: "",
         has_buckets: true,
@@ -100,7 +100,7 @@ impl fmt::Display for ItemMeta<'_> {
 
 /// The position of an item: lower comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ItemPlace {
     /// The priority, or the due time in milliseconds since 1970; zero if neither applies.
     pub(crate) rank: i64,
     /// The number of its bucket; `None` for an item outside of buckets, which comes before those in
@@ -111,7 +111,7 @@ pub(crate) struct Place {
     sequence: u32,
 }
 
-impl Place {
+impl ItemPlace {
     /// Returns the number that the server assigned, in the order of assignment.
     pub(crate) const fn sequence(&self) -> u32 {
         self.sequence
@@ -170,7 +170,7 @@ pub(crate) fn apart(name: &str) -> (&str, &str) {
     name.split_at(name.rfind('/').map_or(0, |slash| slash + 1))
 }
 
-impl Kind {
+impl NamingRules {
     /// The name in metrics.
     pub(crate) const fn recipe(self) -> &'static str {
         match self {
@@ -186,15 +186,17 @@ impl Kind {
     }
 
     /// Returns the layout of such queues.
-    const fn format(self) -> Format {
-        let (own, curator) = (Format::OWN, Format::CURATOR);
+    const fn format(self) -> NameFormat {
+        let (own, curator) = (NameFormat::OWN, NameFormat::CURATOR);
         match self {
-            Self::Simple => Format { tag: "qn-", has_buckets: false, is_in_container: true, ..own },
-            Self::Fifo => Format { tag: "item-", ..own },
-            Self::Locking => Format { tag: "item-", is_reordered: true, ..own },
-            Self::Job => Format { tag: "job-", is_reordered: true, ..own },
+            Self::Simple => {
+                NameFormat { tag: "qn-", has_buckets: false, is_in_container: true, ..own }
+            }
+            Self::Fifo => NameFormat { tag: "item-", ..own },
+            Self::Locking => NameFormat { tag: "item-", is_reordered: true, ..own },
+            Self::Job => NameFormat { tag: "job-", is_reordered: true, ..own },
             Self::Plain | Self::Id => curator,
-            Self::Priority | Self::Delay => Format { is_reordered: true, ..curator },
+            Self::Priority | Self::Delay => NameFormat { is_reordered: true, ..curator },
         }
     }
 
@@ -267,7 +269,7 @@ impl Kind {
     ///
     /// In a queue with priorities or times, Curator omits these from the name of an item that it
     /// puts back. Such an item comes first.
-    pub(crate) fn place(self, name: &str) -> Option<Place> {
+    pub(crate) fn place(self, name: &str) -> Option<ItemPlace> {
         let (bucket, name) = apart(name);
         let bucket = match bucket.strip_suffix('/') {
             Some(bucket) if self.has_buckets() => Some(Bucket::parse(bucket)?.number),
@@ -284,7 +286,7 @@ impl Kind {
             Self::Delay => i64::from_str_radix(middle.trim_matches('|'), 16).unwrap_or(0),
             _ => 0,
         };
-        Some(Place { rank, bucket, sequence: number.get().cast_unsigned() })
+        Some(ItemPlace { rank, bucket, sequence: number.get().cast_unsigned() })
     }
 
     /// Returns the name of an item without its number. An item that is created with this name keeps
@@ -340,27 +342,30 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Kind; 8] = [
-        Kind::Simple,
-        Kind::Plain,
-        Kind::Priority,
-        Kind::Delay,
-        Kind::Id,
-        Kind::Fifo,
-        Kind::Locking,
-        Kind::Job,
+    const ALL: [NamingRules; 8] = [
+        NamingRules::Simple,
+        NamingRules::Plain,
+        NamingRules::Priority,
+        NamingRules::Delay,
+        NamingRules::Id,
+        NamingRules::Fifo,
+        NamingRules::Locking,
+        NamingRules::Job,
     ];
 
-    fn named(kind: Kind, middle: &str, sequence: i32) -> String {
+    fn named(kind: NamingRules, middle: &str, sequence: i32) -> String {
         format!("{}{middle}{sequence:010}", kind.tag())
     }
 
     #[test]
     fn names_are_those_of_curator() {
-        assert_eq!(named(Kind::Priority, &priority(5), 0), "queue-1000000050000000000");
-        assert_eq!(named(Kind::Priority, &priority(-1), 1), "queue-0FFFFFFFF0000000001");
-        assert_eq!(named(Kind::Delay, &due(0x187_1234_5678), 2), "queue-|18712345678|0000000002");
-        assert_eq!(named(Kind::Id, &id("a/b|c"), 3), "queue-|a_b_c|0000000003");
+        assert_eq!(named(NamingRules::Priority, &priority(5), 0), "queue-1000000050000000000");
+        assert_eq!(named(NamingRules::Priority, &priority(-1), 1), "queue-0FFFFFFFF0000000001");
+        assert_eq!(
+            named(NamingRules::Delay, &due(0x187_1234_5678), 2),
+            "queue-|18712345678|0000000002"
+        );
+        assert_eq!(named(NamingRules::Id, &id("a/b|c"), 3), "queue-|a_b_c|0000000003");
     }
 
     #[test]
@@ -379,16 +384,16 @@ mod tests {
                 assert_eq!(kind.place(name), None, "{kind:?} {name:?}");
             }
         }
-        assert_eq!(Kind::Plain.place("queue-|a|0000000001"), None);
-        assert_eq!(Kind::Priority.place("queue-2000000050000000001"), None);
-        assert_eq!(Kind::Priority.place("queue-1000000_50000000001"), None);
+        assert_eq!(NamingRules::Plain.place("queue-|a|0000000001"), None);
+        assert_eq!(NamingRules::Priority.place("queue-2000000050000000001"), None);
+        assert_eq!(NamingRules::Priority.place("queue-1000000_50000000001"), None);
     }
 
     #[test]
     fn what_curator_puts_back_comes_first() {
-        for kind in [Kind::Priority, Kind::Delay] {
+        for kind in [NamingRules::Priority, NamingRules::Delay] {
             let back = kind.place("queue-0000000009").unwrap();
-            let other = if kind == Kind::Delay { due(5) } else { priority(i32::MIN) };
+            let other = if kind == NamingRules::Delay { due(5) } else { priority(i32::MIN) };
             assert!(back < kind.place(&named(kind, &other, 1)).unwrap(), "{kind:?}");
         }
     }
@@ -396,10 +401,13 @@ mod tests {
     #[test]
     fn what_was_handed_out_says_how_often() {
         let meta = ItemMeta { priority: -1, id: "a-0000000001", times: 3 };
-        let name = named(Kind::Job, &meta.to_string(), i32::MIN);
+        let name = named(NamingRules::Job, &meta.to_string(), i32::MIN);
         assert_eq!(name, "job-0FFFFFFFF|a-0000000001|3|-2147483648");
-        assert_eq!(Kind::Job.meta(&name), Some(meta));
-        assert_eq!(Kind::Job.once_more(&name).unwrap(), "job-0FFFFFFFF|a-0000000001|4|-2147483648");
+        assert_eq!(NamingRules::Job.meta(&name), Some(meta));
+        assert_eq!(
+            NamingRules::Job.once_more(&name).unwrap(),
+            "job-0FFFFFFFF|a-0000000001|4|-2147483648"
+        );
         for middle in [
             "1000000000||0|",
             "1000000000|a|00|",
@@ -408,7 +416,11 @@ mod tests {
             "1000000000|a|b|0|",
             "",
         ] {
-            assert_eq!(Kind::Job.place(&named(Kind::Job, middle, 7)), None, "{middle}");
+            assert_eq!(
+                NamingRules::Job.place(&named(NamingRules::Job, middle, 7)),
+                None,
+                "{middle}"
+            );
         }
     }
 
@@ -416,15 +428,21 @@ mod tests {
     fn items_in_buckets_are_ordered_by_bucket_and_number() {
         let named = |rank, bucket: i32, number: i32| {
             let meta = ItemMeta { priority: rank, id: "a", times: 0 };
-            let name = named(Kind::Locking, &meta.to_string(), number);
+            let name = named(NamingRules::Locking, &meta.to_string(), number);
             format!("{}{bucket:010}/{name}", Bucket::base(rank))
         };
-        assert_eq!(Kind::Locking.place(&format!("item-{}|a|0|0000000009", priority(0))), None);
+        assert_eq!(
+            NamingRules::Locking.place(&format!("item-{}|a|0|0000000009", priority(0))),
+            None
+        );
         let names = [named(-1, 7, 5), named(0, 3, 9), named(0, 4, 2), named(0, i32::MIN, 0)];
-        let places = names.clone().map(|name| Kind::Locking.place(&name).unwrap());
+        let places = names.clone().map(|name| NamingRules::Locking.place(&name).unwrap());
         assert!(places.is_sorted(), "{places:?}");
-        assert_eq!(Kind::Locking.once_more(&names[1]).unwrap(), names[1].replace("|0|", "|1|"));
-        assert_eq!(Kind::Locking.rank("item-0FFFFFFFF|a|0|"), -1);
+        assert_eq!(
+            NamingRules::Locking.once_more(&names[1]).unwrap(),
+            names[1].replace("|0|", "|1|")
+        );
+        assert_eq!(NamingRules::Locking.rank("item-0FFFFFFFF|a|0|"), -1);
         for bucket in ["b-100000000|0000000001", "b-0FFFFFFFF|-2147483648"] {
             assert!(Bucket::parse(bucket).is_some(), "{bucket}");
         }
@@ -436,18 +454,22 @@ mod tests {
             "queue-0000000001",
         ] {
             assert_eq!(Bucket::parse(other), None, "{other}");
-            assert_eq!(Kind::Fifo.place(&format!("{other}/item-0000000001")), None, "{other}");
+            assert_eq!(
+                NamingRules::Fifo.place(&format!("{other}/item-0000000001")),
+                None,
+                "{other}"
+            );
         }
-        assert_eq!(Kind::Plain.place("b-100000000|0000000001/queue-0000000001"), None);
+        assert_eq!(NamingRules::Plain.place("b-100000000|0000000001/queue-0000000001"), None);
     }
 
     #[test]
     fn numbers_beyond_the_last_positive_one_come_later() {
-        let last = Kind::Plain.place(&named(Kind::Plain, "", i32::MAX)).unwrap();
-        assert!(last < Kind::Plain.place("queue--2147483648").unwrap());
+        let last = NamingRules::Plain.place(&named(NamingRules::Plain, "", i32::MAX)).unwrap();
+        assert!(last < NamingRules::Plain.place("queue--2147483648").unwrap());
         assert!(
-            Kind::Plain.place(&named(Kind::Plain, "", i32::MIN))
-                < Kind::Plain.place(&named(Kind::Plain, "", -5))
+            NamingRules::Plain.place(&named(NamingRules::Plain, "", i32::MIN))
+                < NamingRules::Plain.place(&named(NamingRules::Plain, "", -5))
         );
     }
 
@@ -455,11 +477,11 @@ mod tests {
     #[test]
     fn curator_56_224_a_name_does_not_grow_and_keeps_its_rank() {
         let middles = [
-            (Kind::Simple, String::new()),
-            (Kind::Plain, String::new()),
-            (Kind::Priority, priority(-7)),
-            (Kind::Delay, due(77)),
-            (Kind::Id, id("x")),
+            (NamingRules::Simple, String::new()),
+            (NamingRules::Plain, String::new()),
+            (NamingRules::Priority, priority(-7)),
+            (NamingRules::Delay, due(77)),
+            (NamingRules::Id, id("x")),
         ];
         for (kind, middle) in middles {
             let mut name = named(kind, &middle, 1);
@@ -482,27 +504,27 @@ mod tests {
             a in (any::<i32>(), 0..i32::MAX),
             b in (any::<i32>(), 0..i32::MAX),
         ) {
-            let name = |(rank, sequence)| named(Kind::Priority, &priority(rank), sequence);
+            let name = |(rank, sequence)| named(NamingRules::Priority, &priority(rank), sequence);
             let (one, two) = (name(a), name(b));
-            prop_assert_eq!(Kind::Priority.place(&one).cmp(&Kind::Priority.place(&two)), one.cmp(&two));
-            prop_assert_eq!(Kind::Priority.place(&one).unwrap().rank, i64::from(a.0));
+            prop_assert_eq!(NamingRules::Priority.place(&one).cmp(&NamingRules::Priority.place(&two)), one.cmp(&two));
+            prop_assert_eq!(NamingRules::Priority.place(&one).unwrap().rank, i64::from(a.0));
         }
 
         #[test]
         fn an_id_comes_back(text in "[^/|]{0,20}", sequence in any::<i32>()) {
-            let name = named(Kind::Id, &id(&text), sequence);
-            prop_assert_eq!(Kind::Id.id_of(&name), Some(text.as_str()));
-            prop_assert_eq!(Kind::Id.base(&name), format!("queue-|{text}|"));
+            let name = named(NamingRules::Id, &id(&text), sequence);
+            prop_assert_eq!(NamingRules::Id.id_of(&name), Some(text.as_str()));
+            prop_assert_eq!(NamingRules::Id.base(&name), format!("queue-|{text}|"));
         }
 
         #[test]
         fn marks_come_back(priority in any::<i32>(), id in "[^/|]{1,20}", times in any::<u32>(), sequence in any::<i32>()) {
             let meta = ItemMeta { priority, id: &id, times };
-            for kind in [Kind::Locking, Kind::Job] {
+            for kind in [NamingRules::Locking, NamingRules::Job] {
                 let name = format!("{}0000000001/{}", Bucket::base(0), named(kind, &meta.to_string(), sequence));
                 prop_assert_eq!(kind.meta(&name), Some(meta));
                 prop_assert_eq!(kind.place(&name).unwrap().rank, i64::from(priority));
-                prop_assert_eq!(Kind::Fifo.place(&name), None);
+                prop_assert_eq!(NamingRules::Fifo.place(&name), None);
             }
         }
 

@@ -32,6 +32,7 @@ const HEARTBEAT: Duration = Duration::from_millis(10);
 
 /// Starts the clients of all scenarios, injects faults for a time, and then waits until all clients
 /// have finished.
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(super) async fn play(
     chaos: &Chaos,
     seed: u64,

@@ -9,8 +9,8 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use zk_curator::CuratorFramework;
 use zk_curator::observe::{Outcome, Recorder, Step};
-use zk_curator::{CancellationToken, CuratorFramework};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::{Error, LockingQueue, Message};
 
@@ -24,10 +24,10 @@ const QUEUE: &str = "/mails";
 pub(crate) async fn careful(
     zk: CuratorFramework,
     recorder: impl Recorder,
-    shutdown: impl Into<Shutdown>,
+    shutdown: Shutdown,
 ) -> Result<(), Failure> {
     // ANCHOR_END: signature
-    let (shutdown, is_drained) = (shutdown.into(), CancellationToken::new());
+    let is_drained = Shutdown::new();
     let mails = LockingQueue::new(&zk, QUEUE);
     // ANCHOR: careful
     let put = async {
@@ -35,7 +35,7 @@ pub(crate) async fn careful(
         while mails.count().await? > 0 {
             sleep(Duration::from_millis(100)).await;
         }
-        is_drained.cancel();
+        is_drained.begin();
         Ok(())
     };
     let body = async |mail: Message| {
@@ -56,9 +56,9 @@ pub(crate) async fn careful(
 pub(crate) async fn careless(
     zk: CuratorFramework,
     recorder: impl Recorder,
-    shutdown: impl Into<Shutdown>,
+    shutdown: Shutdown,
 ) -> Result<(), Failure> {
-    let (shutdown, mails) = (shutdown.into(), LockingQueue::new(&zk, QUEUE));
+    let mails = LockingQueue::new(&zk, QUEUE);
     let consume = async || -> Result<(), Error> {
         let mut consumer = mails.consumer();
         loop {

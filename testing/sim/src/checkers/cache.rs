@@ -418,6 +418,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
+    #[expect(clippy::too_many_lines, reason = "a list of rules")]
     fn told(&mut self, place: usize, number: u64, news: &'a News) -> Result<(), Violation> {
         if let News::Loaded(nodes) = news {
             let mut new = Subscriber {

@@ -20,8 +20,8 @@ use crate::history::{Event, History, Lifecycle, Name, ProcessId, Queue};
 /// withdrawn item there must be an item that was put under this id, and that was neither processed
 /// nor made a dead letter.
 ///
-/// The queue has to be empty at the end of the history, so a missing item counts as lost, unless its
-/// delivery may [still be due](Self::due_within).
+/// The queue has to be empty at the end of the history, so a missing item counts as lost, unless
+/// its delivery may [still be due](Self::due_within).
 #[derive(Debug, Clone)]
 pub struct Delivery {
     promise: Times,
@@ -74,9 +74,9 @@ impl Delivery {
     }
 
     /// Allows a delivery this much time after the item was put or returned, or its consumer was
-    /// killed. An item that is missing at the end of the history is then not lost, but only late, if
-    /// this time is not over. It begins after the last fault, and does not pass while a process is
-    /// [paused](Lifecycle::Paused), as for [`Redelivery`](super::Redelivery). Default: zero.
+    /// killed. An item that is missing at the end of the history is then not lost, but only late,
+    /// if this time is not over. It begins after the last fault, and does not pass while a process
+    /// is [paused](Lifecycle::Paused), as for [`Redelivery`](super::Redelivery). Default: zero.
     #[must_use]
     pub const fn due_within(mut self, due: Duration) -> Self {
         self.due = due;

@@ -33,8 +33,9 @@ use crate::history::HoldMode;
 ///   [notice](Self::notice). This covers holds that it began to acquire before the expiry.
 /// * Another client [takes](crate::history::Hold::Seized) its hold by force, and the hold may be
 ///   gone from then on.
-/// * An operator has [deleted](crate::history::Operator::Removed) the node of its hold. This excuses
-///   the holder, but not a client to which the hold is granted after the faults, by that node.
+/// * An operator has [deleted](crate::history::Operator::Removed) the node of its hold. This
+///   excuses the holder, but not a client to which the hold is granted after the faults, by that
+///   node.
 /// * Another client has deleted that node
 ///   [in place of its own](crate::history::Operator::Overtaken).
 ///
@@ -124,15 +125,16 @@ impl Exclusion {
         (node << Self::in_turns().turn_bits) | turn as i64
     }
 
-    /// Checks a semaphore: each resource has at most this number of holders in [`HoldMode::Lease`].
+    /// Checks a semaphore: each resource has at most this number of holders in
+    /// [`HoldMode::Permit`].
     #[must_use]
-    pub const fn at_most(leases: usize) -> Self {
-        Self::new("limited leases", &[HoldMode::Lease], leases, SameToken::Nobody)
+    pub const fn at_most(permits: usize) -> Self {
+        Self::new("limited permits", &[HoldMode::Permit], permits, SameToken::Nobody)
     }
 
     /// Takes the limit from the value of a shared object that clients
     /// [set](crate::history::Operation::Set). The limit at first is that of
-    /// [`at_most`](Self::at_most). The number of leases must not exceed the highest limit that may
+    /// [`at_most`](Self::at_most). The number of permits must not exceed the highest limit that may
     /// have been in force while the last of them was acquired.
     #[must_use]
     pub const fn limited_by(mut self, object: &'static str) -> Self {
@@ -212,7 +214,7 @@ impl Exclusion {
     fn uses_do_not_go_back(&self, name: &str, resource: &Resource) -> Result<(), Violation> {
         let mut newest = None;
         let mut newest_alone = None;
-        for used in resource.uses.iter().filter(|used| used.mode != HoldMode::Lease) {
+        for used in resource.uses.iter().filter(|used| used.mode != HoldMode::Permit) {
             let before = if is_alone(used.mode) { newest } else { newest_alone };
             if let Some((token, place)) = before.filter(|&(token, _)| token > used.token) {
                 let broken = format!(

@@ -5,8 +5,8 @@ use super::{Checker, Violation};
 use crate::history::{Event, History, Hold, Lifecycle, Name, ProcessId};
 
 /// Checks that the rounds of a repeatedly used double barrier are complete, where a token
-/// identifies the round. A place in a round is held as a [lease](crate::history::HoldMode::Lease),
-/// and all members of a round have the same token.
+/// identifies the round. A place in a round is held as a
+/// [permit](crate::history::HoldMode::Permit), and all members of a round have the same token.
 ///
 /// * A round has at most the number of members that the barrier is for. No client has
 ///   [entered](Hold::Acquired) before that number of clients had [arrived](Hold::Acquiring).
@@ -219,7 +219,7 @@ mod tests {
     /// Makes events of steps. The number of a client is also that of its only hold.
     fn all<const N: usize>(steps: [(u64, u32, Step); N]) -> Vec<(u64, u32, Event)> {
         let event = |client: u32, step| {
-            let (resource, mode, hold) = (Name::from("b"), HoldMode::Lease, u64::from(client));
+            let (resource, mode, hold) = (Name::from("b"), HoldMode::Permit, u64::from(client));
             match step {
                 Come => Hold::Acquiring { resource, mode, hold },
                 In(token) => Hold::Acquired { resource, mode, hold, token },

@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use tokio::time::{sleep, timeout};
 use zk_curator::{CreateMode, CuratorFramework, OpResult};
 use zk_curator_recipes::cache::{
-    CacheBuilder, CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness, Lookup, ServerDiff,
-    StaleCause, TreeView,
+    CacheBuilder, CacheEvent, CacheEvents, CachedNode, CuratorCache, Freshness, Lookup,
+    ServerDiffMode, StaleCause, TreeView,
 };
 
 use super::Scenario;
@@ -77,6 +77,7 @@ async fn work(client: Client) -> Result<(), Failure> {
 }
 
 /// Follows the tree in one cache, for some rounds. Returns `true` if all rounds are done.
+#[expect(clippy::too_many_lines, reason = "one scenario")]
 async fn follow(reader: &Reader, writer: &Writer) -> Result<bool, Failure> {
     let client = &reader.client;
     let mut rng = client.rng();
@@ -306,9 +307,9 @@ impl Reader {
             _ => {}
         }
         builder = builder.server_diff(match rng.u8(..3) {
-            0 => ServerDiff::Never,
-            1 => ServerDiff::Auto,
-            _ => ServerDiff::Always,
+            0 => ServerDiffMode::Never,
+            1 => ServerDiffMode::Auto,
+            _ => ServerDiffMode::Always,
         });
         if rng.u8(..4) == 0 {
             builder = builder.audit_every(Duration::from_secs(1));
@@ -438,7 +439,7 @@ impl Subscriber {
             return None;
         }
         let number = reader.client.unique();
-        let events = reader.cache.changes();
+        let events = reader.cache.events_from_now();
         let mut subscriber = Self { reader: reader.clone(), number, events, has_begun: false };
         let nodes = reader.cache.read(|view| {
             view.nodes().map(|node| (Name::from(&*node.path), Some(state(node)))).collect::<Nodes>()

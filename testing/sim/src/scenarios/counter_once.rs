@@ -70,7 +70,7 @@ impl Keys {
 async fn count(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let counter = DistributedAtomicLong::at(&zk, COUNTER);
+    let counter = DistributedAtomicLong::new(&zk, COUNTER);
     let keys = Keys::of(&client, COUNTER);
     let add = async |key: String| {
         keys.begin(&key);

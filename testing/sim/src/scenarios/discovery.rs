@@ -1,9 +1,9 @@
 //! [`zk_curator_discovery`]: clients register, change, drain and unregister instances, under ids of
-//! their own and under a shared id. A second session checks the results, and writes into records what
-//! the payload does not know. An instance has the data of the last successful change, every change
-//! once, and what the other session has written. Its node is not replaced without a reason. An
-//! unregistered instance does not come back. A payload that panics hides no other instance. After the
-//! faults, queries, caches and providers find every instance.
+//! their own and under a shared id. A second session checks the results, and writes into records
+//! what the payload does not know. An instance has the data of the last successful change, every
+//! change once, and what the other session has written. Its node is not replaced without a reason.
+//! An unregistered instance does not come back. A payload that panics hides no other instance.
+//! After the faults, queries, caches and providers find every instance.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::barrier::{DistributedDoubleBarrier, Round};
+use zk_curator_recipes::barrier::{DistributedDoubleBarrier, RoundPlace};
 
 use super::Scenario;
 use super::support::holding::{Attempt, Held};
@@ -58,7 +58,7 @@ async fn member(client: Client, zk: CuratorFramework, home: CancellationToken) {
     let pause = Duration::from_millis([0, 100, 500][rng.usize(..3)]);
     while !home.is_cancelled() {
         sleep(client.moment(pause)).await;
-        let attempt = Attempt::begin(&client, BARRIER, HoldMode::Lease);
+        let attempt = Attempt::begin(&client, BARRIER, HoldMode::Permit);
         let entered = tokio::select! {
             biased;
             () = home.cancelled() => None,
@@ -84,7 +84,7 @@ async fn member(client: Client, zk: CuratorFramework, home: CancellationToken) {
     }
 }
 
-async fn leave(client: &Client, held: &Held<'_>, round: Round) {
+async fn leave(client: &Client, held: &Held<'_>, round: RoundPlace) {
     held.releasing();
     if client.rng().u8(..8) == 0 && !client.no_more_faults() {
         drop(round);

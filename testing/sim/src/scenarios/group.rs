@@ -23,6 +23,7 @@ pub(super) const SCENARIO: Scenario =
         sim.workload(work).checker(GroupViews::default()).operator(["/groups/workers/*"]).crowd()
     });
 
+#[expect(clippy::too_many_lines, reason = "one scenario")]
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let id = client.who().to_string();

@@ -26,7 +26,7 @@ pub(super) const SCENARIO: Scenario =
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let counter = DistributedAtomicLong::at(&zk, COUNTER);
+    let counter = DistributedAtomicLong::new(&zk, COUNTER);
     let ids = IdBlocks::new(&counter, rng.u32(1..8));
     let issued = |number| client.record(Shared::Issued { sequence: Name::from(COUNTER), number });
     let next = async || {

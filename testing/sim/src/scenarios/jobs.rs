@@ -7,8 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::sleep;
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_recipes::queue::jobs::{JobInfo, JobPhase, JobState, Jobs, Leased, Task};
-use zk_curator_recipes::queue::{Consumer, Delivery, Error};
+use zk_curator_recipes::queue::Error;
+use zk_curator_recipes::queue::jobs::{
+    Claimed, JobDelivery, JobInfo, JobPhase, JobState, JobTask, JobWorker, Jobs,
+};
 
 use super::Scenario;
 use super::support::claimed::{ClaimedQueue, Taker, delivered, done, too_late, uses};
@@ -138,9 +140,9 @@ impl Site<'_> {
 }
 
 impl ClaimedQueue for Site<'_> {
-    type Kind = Leased;
+    type Kind = Claimed;
 
-    fn consumer(&self) -> Consumer<Leased> {
+    fn consumer(&self) -> JobWorker {
         self.jobs.worker(self.client.who().to_string())
     }
 
@@ -172,7 +174,7 @@ impl ClaimedQueue for Site<'_> {
         Ok(!others)
     }
 
-    async fn settle(&self, attempt: Attempt<'_>, job: Delivery<Leased>) -> Result<(), Failure> {
+    async fn settle(&self, attempt: Attempt<'_>, job: JobDelivery) -> Result<(), Failure> {
         let (client, mut rng, name) = (self.client, self.client.rng(), name_of(job.data()));
         let held = delivered(client, attempt, &name, job.attempt(), job.fencing_token());
         if !hold_on(&held, job.lost(), uses(client, &held)).await {
@@ -205,7 +207,11 @@ impl ClaimedQueue for Site<'_> {
         Ok(())
     }
 
-    async fn work(&self, attempt: Attempt<'_>, task: Task) -> Result<Option<Bytes>, &'static str> {
+    async fn work(
+        &self,
+        attempt: Attempt<'_>,
+        task: JobTask,
+    ) -> Result<Option<Bytes>, &'static str> {
         let (client, name) = (self.client, name_of(&task.data));
         let token = task.lease.fencing_token();
         let job = LostIfDropped(delivered(client, attempt, &name, task.attempt, token));

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator_recipes::queue::{Consumer, Delivery, Locking, LockingQueue, Message};
+use zk_curator_recipes::queue::{Locking, LockingConsumer, LockingDelivery, LockingQueue, Message};
 
 use super::Scenario;
 use super::support::claimed::{ClaimedQueue, Taker, delivered, done, too_late, uses};
@@ -69,7 +69,7 @@ struct Items<'a> {
 impl ClaimedQueue for Items<'_> {
     type Kind = Locking;
 
-    fn consumer(&self) -> Consumer<Locking> {
+    fn consumer(&self) -> LockingConsumer {
         self.queue.consumer()
     }
 
@@ -77,7 +77,7 @@ impl ClaimedQueue for Items<'_> {
         Ok(self.queue.count().await.is_ok_and(|count| count == 0))
     }
 
-    async fn settle(&self, attempt: Attempt<'_>, item: Delivery<Locking>) -> Result<(), Failure> {
+    async fn settle(&self, attempt: Attempt<'_>, item: LockingDelivery) -> Result<(), Failure> {
         let (client, mut rng, name) = (self.client, self.client.rng(), name_of(item.data()));
         let held = delivered(client, attempt, &name, item.attempt(), item.fencing_token());
         if !hold_on(&held, item.lost(), uses(client, &held)).await {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zk_curator_recipes::queue::{Consumer, Delivery, Locking, LockingQueue};
+use zk_curator_recipes::queue::{LockingConsumer, LockingDelivery, LockingQueue};
 
 use super::Scenario;
 use super::support::items::{name_of, put, queue};
@@ -97,9 +97,9 @@ async fn work(client: Client) -> Result<(), Failure> {
 
 async fn next(
     client: &Client,
-    consumer: &mut Consumer<Locking>,
+    consumer: &mut LockingConsumer,
     most: Duration,
-) -> Option<Delivery<Locking>> {
+) -> Option<LockingDelivery> {
     let item = timeout(most, consumer.next()).await.ok()?.ok()?;
     let name = name_of(item.data());
     client.record(Queue::Taken { queue: queue(), item: name, attempt: item.attempt() });

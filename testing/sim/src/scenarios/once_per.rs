@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::sleep;
 use zk_curator::retry::BoundedExponentialBackoffRetry;
-use zk_curator_recipes::schedule::{Missed, OncePer, Schedule, Slot, SlotInfo, SlotState};
+use zk_curator_recipes::schedule::{OnMissed, OncePer, Schedule, Slot, SlotInfo, SlotState};
 
 use super::Scenario;
 use super::support::driving::stopped_by;
@@ -77,12 +77,12 @@ fn number(slot: &Slot) -> i64 {
 async fn at_most_once(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let missed = [Missed::Skip, Missed::Last, Missed::All][rng.usize(..3)];
+    let missed = [OnMissed::Skip, OnMissed::Last, OnMissed::All][rng.usize(..3)];
     // The difference is within the tolerance, and far greater than the time of the kept slots.
     let ahead = Duration::from_secs(rng.u64(..20));
     client.note(format!("{missed:?}, {ahead:?} ahead"));
     let schedule = OncePer::new(&zk, ONCE, Schedule::every(PERIOD)).id(client.who().to_string());
-    let schedule = schedule.keep(KEPT).missed(missed).clock(clock(&client, ahead));
+    let schedule = schedule.keep(KEPT).on_missed(missed).clock(clock(&client, ahead));
     while client.next_round().is_some() {
         let (stop, drain) = (sleep(client.moment(PERIOD * 3)), client.moment(PERIOD));
         let body = async |slot: Slot| {
@@ -151,7 +151,7 @@ async fn at_least_once_of_few(client: Client) -> Result<(), Failure> {
     let ahead = Duration::from_secs(client.rng().u64(..20));
     let schedule = OncePer::new(&zk, AGAIN, Schedule::every(PERIOD)).id(client.who().to_string());
     let policy = BoundedExponentialBackoffRetry::new(AFTER.0, AFTER.1, 29);
-    let schedule = schedule.keep(KEPT).missed(Missed::All).at_least_once(policy);
+    let schedule = schedule.keep(KEPT).on_missed(OnMissed::All).at_least_once(policy);
     let schedule = schedule.clock(clock(&client, ahead));
     let sequence = |slot: &str| Name::from(format!("{AGAIN}/{slot}"));
     let body = async |slot: Slot| {

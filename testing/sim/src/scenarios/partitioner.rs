@@ -1,7 +1,8 @@
 //! [`SetPartitioner`]: members come, go and die, while the list of parts changes. Each part has one
 //! body at a time, and its tokens grow; a body is dropped only when its part is lost, or was
-//! revoked for as long as it may drain. Members that nobody may read come and go, too. After the last fault, each part comes to the member that it
-//! is assigned to, and a member that comes or goes moves few of the others' parts.
+//! revoked for as long as it may drain. Members that nobody may read come and go, too. After the
+//! last fault, each part comes to the member that it is assigned to, and a member that comes or
+//! goes moves few of the others' parts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

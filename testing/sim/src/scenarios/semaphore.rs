@@ -1,8 +1,8 @@
-//! [`InterProcessSemaphore`]: clients acquire one lease or several at a time, with a constant limit,
+//! [`InterProcessSemaphore`]: clients acquire one permit or several at a time, with a constant limit,
 //! with a changing one, and in the layout of kazoo.
 
 use tokio::time::sleep;
-use zk_curator_recipes::lock::{InterProcessSemaphore, Lease};
+use zk_curator_recipes::lock::{InterProcessSemaphore, Permit};
 use zk_curator_recipes::shared::{Error, SharedCount};
 
 use super::Scenario;
@@ -16,7 +16,7 @@ const SEMAPHORE: &str = "/locks/printers";
 const LEASES: u32 = 3;
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("semaphore", "InterProcessSemaphore: three leases", |sim| {
+    Scenario::new("semaphore", "InterProcessSemaphore: three permits", |sim| {
         sim.workload(print)
             .operator(["/locks/printers/leases/*"])
             .checker(Exclusion::at_most(LEASES as usize))
@@ -43,7 +43,7 @@ const KAZOO_LOCK: &str = "/locks/printers-__lock__";
 
 pub(super) const KAZOO: Scenario = Scenario::new(
     "semaphore_kazoo",
-    "InterProcessSemaphore: three leases in the layout of kazoo",
+    "InterProcessSemaphore: three permits in the layout of kazoo",
     |sim| {
         sim.workload(print_with_kazoo)
             .operator(["/locks/printers/*"])
@@ -60,7 +60,7 @@ async fn print(client: Client) -> Result<(), Failure> {
 
 async fn print_with_kazoo(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
-    print_at(client, InterProcessSemaphore::shared_with_kazoo(&zk, SEMAPHORE, LEASES)).await
+    print_at(client, InterProcessSemaphore::with_kazoo(&zk, SEMAPHORE, LEASES)).await
 }
 
 async fn print_at(client: Client, semaphore: InterProcessSemaphore) -> Result<(), Failure> {
@@ -76,7 +76,7 @@ async fn print_at(client: Client, semaphore: InterProcessSemaphore) -> Result<()
 async fn print_limited(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let start = || SharedCount::start(&zk, LIMIT, LEASES as i32);
+    let start = || SharedCount::open(&zk, LIMIT, LEASES as i32);
     let Some(limit) = started(&client, start).await else { return Ok(()) };
     let caller = Caller::new(&client, &zk, LIMIT);
     let semaphore = InterProcessSemaphore::with_shared_count(&zk, SEMAPHORE, LIMIT);
@@ -88,7 +88,7 @@ async fn print_limited(client: Client) -> Result<(), Failure> {
             let set = async { limit.set(new).await.map(|()| Answer::Done) };
             caller.call(Operation::Set(new.into()), set, Error::may_have_applied).await;
         }
-        // Several leases would wait until the limit allows them.
+        // Several permits would wait until the limit allows them.
         visit(&client, &semaphore, 1).await;
     }
     visit_at_last(&client, &semaphore, 1).await
@@ -113,11 +113,11 @@ async fn visit_at_last(
 }
 
 fn begin(client: &Client, count: u32) -> Vec<Attempt<'_>> {
-    (0..count).map(|_| Attempt::begin(client, SEMAPHORE, HoldMode::Lease)).collect()
+    (0..count).map(|_| Attempt::begin(client, SEMAPHORE, HoldMode::Permit)).collect()
 }
 
-/// Uses the acquired leases, if there are any, and releases them.
-async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Lease>>) {
+/// Uses the acquired permits, if there are any, and releases them.
+async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Permit>>) {
     let Some(leases) = leases else { return };
     let held = attempts.into_iter().zip(&leases);
     let held: Vec<Held<'_>> =
@@ -130,7 +130,7 @@ async fn hold(client: &Client, attempts: Vec<Attempt<'_>>, leases: Option<Vec<Le
     };
     tokio::select! {
         biased;
-        // All leases belong to one session.
+        // All permits belong to one session.
         () = leases[0].lost() => return held.iter().for_each(Held::lost),
         () = work => {}
     }

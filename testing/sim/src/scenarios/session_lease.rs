@@ -34,7 +34,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     while client.next_round().is_some() {
         sleep(client.moment(Duration::from_millis(300))).await;
         let ttl = client.session_timeout() * client.rng().u32(1..4) / 2;
-        let started = client.maybe_cancel(SessionLease::builder(&zk).ttl(ttl).start()).await;
+        let started = client.maybe_cancel(SessionLease::builder(&zk).ttl(ttl).open()).await;
         let Some(Ok(lease)) = started else { continue };
         client.note(format!("lease {}", lease.session_id()));
         let (client, zk) = (client.clone(), zk.clone());

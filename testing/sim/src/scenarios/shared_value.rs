@@ -36,7 +36,7 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
-    let start = || SharedValue::<i64>::start(&zk, VALUE, &0);
+    let start = || SharedValue::<i64>::open(&zk, VALUE, &0);
     let Some(value) = started(&client, start).await else { return Ok(()) };
     let caller = Caller::new(&client, &zk, VALUE);
     let mut follower = Follower::of(&client, &value);
@@ -93,7 +93,7 @@ async fn leave(
     is_closed: bool,
 ) -> Result<(), Failure> {
     let zk = if is_closed { client.connect().await? } else { zk.clone() };
-    let Some(Ok(value)) = client.maybe_cancel(SharedValue::<i64>::start(&zk, VALUE, &0)).await
+    let Some(Ok(value)) = client.maybe_cancel(SharedValue::<i64>::open(&zk, VALUE, &0)).await
     else {
         return Ok(());
     };

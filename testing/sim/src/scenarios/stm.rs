@@ -2,8 +2,8 @@
 //! open, close and replace. The total is the same in every state, and every body checks that. Each
 //! value is unique, so the checker knows which transaction has written what another one has read.
 //!
-//! Without a space, they move money into a node that is not always there, and out of it. A body that
-//! asserts that it is not there sees one state, too.
+//! Without a space, they move money into a node that is not always there, and out of it. A body
+//! that asserts that it is not there sees one state, too.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -140,7 +140,7 @@ impl Bank {
             transaction = transaction.retries(rng.u32(..3)).then_lock(lock);
         }
         if act == (Act::Read { confirmed: true }) {
-            transaction = transaction.confirmed();
+            transaction = transaction.linearizable();
         }
         // The state that refuses a transaction is the newest one too.
         let confirmed = matches!(act, Act::Read { confirmed: true } | Act::Again | Act::GiveUp);
@@ -303,8 +303,8 @@ impl Body {
     }
 }
 
-/// Reads nodes in requests that are under way at the same time. Their responses are not taken in the
-/// order in which they arrive.
+/// Reads nodes in requests that are under way at the same time. Their responses are not taken in
+/// the order in which they arrive.
 async fn together<const N: usize>(
     client: &Client,
     tx: &Tx,

@@ -20,12 +20,13 @@ use zk_curator_testing::{
 
 use super::census::TaskCounter;
 use super::checkers::Violation;
-use super::client::{Failure, Run};
+use super::client::Failure;
 use super::faults::{Fault, FaultKind};
 use super::looks::ExistenceChecks;
 use super::options::{self, Setting};
 use super::outcome::Injected;
 use super::seed;
+use super::shared_run::Run;
 use super::sim::Sim;
 use super::watch::Watch;
 use slot::ClientSlot;

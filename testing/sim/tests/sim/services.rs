@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use zk_curator::observe::{Attempt, HoldMode, Outcome, Recorder, Step, UseOutcome};
-use zk_curator::{CancellationToken, CuratorFramework, FencingToken};
+use zk_curator::{CuratorFramework, FencingToken};
+use zk_curator_recipes::Shutdown;
 use zk_curator_sim::checkers::{Delivery, Exclusion, Recovery};
 use zk_curator_sim::history::Hold;
 use zk_curator_sim::{Client, Event, Failure, Fault, FaultAction, FaultKind, Faults, Sim};
@@ -67,7 +68,7 @@ fn queue_service_that_stops_producing_raises_no_alarm() {
 /// Without the signal, the queue has items when the service is dropped.
 #[test]
 fn queue_service_that_never_stops_looks_like_one_that_loses() {
-    let serve = |zk, recorder: Client| mails::careful(zk, recorder, CancellationToken::new());
+    let serve = |zk, recorder: Client| mails::careful(zk, recorder, Shutdown::new());
     let violation = (0..30).find_map(|seed| mailers(seed).service(serve).run().violation).unwrap();
     assert!(violation.broken.ends_with(" of mails is lost"), "{violation}");
 }
@@ -85,9 +86,9 @@ fn stopped_service_may_end_in_its_time() {
     async fn tick(
         _: CuratorFramework,
         recorder: impl Recorder,
-        stop: CancellationToken,
+        stop: Shutdown,
     ) -> Result<(), Failure> {
-        stop.cancelled().await;
+        stop.begun().await;
         recorder.record(Step::Note { text: "stops" });
         loop {
             spend(Duration::from_secs(4)).await;

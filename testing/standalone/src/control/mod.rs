@@ -1,8 +1,8 @@
 //! The control protocol: JSON lines on a loopback port.
 //!
-//! [`message`], [`call`], [`rule`], [`condition`] and [`value`] are the messages, without I/O. A [`Target`]
-//! does what a [`Call`] says, a [`Service`] adds the rules and `until`, and a [`Listener`] serves
-//! it to connections that present the [`Token`].
+//! [`message`], [`call`], [`rule`], [`condition`] and [`value`] are the messages, without I/O. A
+//! [`Target`] does what a [`Call`] says, a [`Service`] adds the rules and `until`, and a
+//! [`Listener`] serves it to connections that present the [`Token`].
 
 pub mod call;
 pub mod condition;

@@ -30,7 +30,8 @@ pub trait Target: Send + Sync + 'static {
     /// after the rules are removed.
     ///
     /// # Errors
-    /// [`CallError::unsupported`] for a call that the target cannot execute; the errors of the call.
+    /// [`CallError::unsupported`] for a call that the target cannot execute; the errors of the
+    /// call.
     ///
     /// # Cancel safety
     /// The future is dropped only when the program ends.

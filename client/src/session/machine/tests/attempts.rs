@@ -6,7 +6,7 @@ const STAGGER: Duration = Duration::from_millis(250);
 
 /// Returns the hosts of the attempts that have begun since the last call.
 fn begun(rig: &mut Rig) -> Vec<HostPort> {
-    let host = |effect| if let Effect::Connect(host) = effect { Some(host) } else { None };
+    let host = |effect| if let SessionEffect::Connect(host) = effect { Some(host) } else { None };
     rig.effects().into_iter().filter_map(host).collect()
 }
 
@@ -86,9 +86,9 @@ fn an_attempt_that_hangs_is_given_up_after_its_share() {
     // A third of the time that requests wait, and of the session timeout later.
     let share = PATIENCE / 3;
     rig.pass(share - Duration::from_millis(1));
-    assert!(!rig.effects().iter().any(|effect| matches!(effect, Effect::Abandon(_))));
+    assert!(!rig.effects().iter().any(|effect| matches!(effect, SessionEffect::Abandon(_))));
     rig.pass(Duration::from_millis(1));
-    assert!(matches!(rig.effects()[..], [Effect::Abandon(_), ..]));
+    assert!(matches!(rig.effects()[..], [SessionEffect::Abandon(_), ..]));
     rig.pass(STAGGER * 3 + share * 2);
     rig.effects();
     let longest = rig.machine.attempts.iter().map(|attempt| attempt.deadline - rig.now).max();
@@ -108,7 +108,9 @@ fn a_silent_server_is_left_after_its_share_of_the_time() {
     assert_eq!(rig.effects(), []);
     rig.pass(Duration::from_millis(1));
     let effects = rig.effects();
-    let [Effect::Disconnect, Effect::Connect(next)] = &effects[..] else { panic!("{effects:?}") };
+    let [SessionEffect::Disconnect, SessionEffect::Connect(next)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
     assert_ne!(*next, silent);
 }
 
@@ -118,8 +120,8 @@ fn attempts_to_hosts_that_are_no_longer_listed_are_given_up() {
     rig.pass(STAGGER);
     let tried = begun(&mut rig);
     let hosts: ConnectString = format!("{},d:1", tried[1]).parse().unwrap();
-    rig.command(Command::ReplaceHosts { hosts: hosts.hosts });
-    assert_eq!(rig.effects(), [Effect::Abandon(tried[0].clone())]);
+    rig.command(SessionCommand::ReplaceHosts { hosts: hosts.hosts });
+    assert_eq!(rig.effects(), [SessionEffect::Abandon(tried[0].clone())]);
     rig.pass(STAGGER);
     assert_eq!(begun(&mut rig).iter().map(|host| host.host.as_str()).collect::<Vec<_>>(), ["d"]);
 }

@@ -156,13 +156,13 @@ fn a_malformed_or_foreign_handshake_ends_the_attempt() {
     let mut rig = Rig::new();
     rig.open();
     rig.receive_bytes(BytesMut::from("HTTP/1.1 400 Bad Request\r\n\r\n"));
-    assert_eq!(rig.effects(), [Effect::Disconnect]);
+    assert_eq!(rig.effects(), [SessionEffect::Disconnect]);
     rig.open();
     rig.answer_handshake(9000, 0);
-    assert_eq!(rig.effects(), [Effect::Disconnect]);
+    assert_eq!(rig.effects(), [SessionEffect::Disconnect]);
     rig.open();
     rig.answer_handshake(-1, SESSION);
-    assert_eq!(rig.effects(), [Effect::Disconnect]);
+    assert_eq!(rig.effects(), [SessionEffect::Disconnect]);
     assert_eq!(rig.states(), []);
 }
 
@@ -176,7 +176,7 @@ fn an_error_code_as_handshake_is_the_reason_of_the_failure() {
     ] {
         rig.open();
         rig.receive(|out| ReplyHeader { xid: 0, zxid: 0, err }.encode(out));
-        assert_eq!(rig.effects(), [Effect::Disconnect]);
+        assert_eq!(rig.effects(), [SessionEffect::Disconnect]);
         let failure = rig.last_failure();
         assert!(failure.ends_with(reason), "{failure}");
     }

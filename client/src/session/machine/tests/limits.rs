@@ -98,7 +98,7 @@ fn the_watch_of_a_long_answer_is_armed_and_removed() {
         Error::ResponseTooLarge { path: "/".to_owned(), length: HEADER + 1000, limit: MAX_ANSWER };
     assert_eq!(now(answer), Err(error));
     drop(watch);
-    rig.command(Command::ForgetWatch { path: "/app".into() });
+    rig.command(SessionCommand::ForgetWatch { path: "/app".into() });
     assert_eq!(rig.sent_opcodes(), [OpCode::RemoveWatches]);
 }
 
@@ -147,7 +147,7 @@ fn the_answer_to_a_handshake_may_not_be_long() {
     let mut rig = Rig::with("h:1", |builder| builder.max_frame(200).max_response(MAX_ANSWER));
     rig.open();
     rig.receive_bytes(large_response(1, 0, 1000));
-    assert_eq!(rig.effects(), [Effect::Disconnect]);
+    assert_eq!(rig.effects(), [SessionEffect::Disconnect]);
 }
 
 #[test]

@@ -30,14 +30,14 @@ use zk_curator_proto::{
     XID_PING, XID_SET_WATCHES, frame,
 };
 
-use super::{Effect, Machine};
+use super::{SessionEffect, SessionMachine};
 use crate::config::ZooKeeperBuilder;
 use crate::session::WatchEffect;
 use crate::session::{
-    Batch, Command, ExpiredBy, RequestQueue, SessionState, SessionStates, StateHub, Ticket,
-    WatchPlan,
+    ExpiredBy, RequestBatch, RequestQueue, ResponseTicket, SessionCommand, SessionState,
+    SessionStates, StateHub, WatchPlan,
 };
-use crate::watch::{Fired, Outcome, Sink, WatchEnded};
+use crate::watch::{EventSink, FiredWatch, WatchEnded, WatchOutcome};
 use crate::{
     ConnectString, DisconnectedPolicy, Error, HostPort, SessionId, SessionInfo, ZooKeeper,
 };
@@ -48,11 +48,11 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const SESSION: i64 = 0x17;
 const PASSWORD: &[u8; 16] = b"sixteen  letters";
 
-type Watch = oneshot::Receiver<Outcome>;
+type Watch = oneshot::Receiver<WatchOutcome>;
 
 /// A machine whose driver is the test.
 struct Rig {
-    machine: Machine,
+    machine: SessionMachine,
     states: SessionStates,
     now: Instant,
     queue: Arc<RequestQueue>,
@@ -85,7 +85,8 @@ impl Rig {
         let states = hub.subscribe();
         let now = Instant::now();
         let queue = Arc::new(RequestQueue::new(&target.chroot, usize::MAX, 100_000, usize::MAX));
-        let machine = Machine::new(&configure(builder), &target, hub, Arc::clone(&queue), now);
+        let machine =
+            SessionMachine::new(&configure(builder), &target, hub, Arc::clone(&queue), now);
         let host = target.hosts[0].clone();
         let mut rig = Self { machine, states, now, queue, host };
         assert_eq!(rig.states(), [SessionState::Connecting]);
@@ -116,7 +117,7 @@ impl Rig {
         self.machine.next_timer().expect("a timer") - self.now
     }
 
-    fn effects(&mut self) -> Vec<Effect> {
+    fn effects(&mut self) -> Vec<SessionEffect> {
         std::iter::from_fn(|| self.machine.next_effect()).collect()
     }
 
@@ -197,7 +198,7 @@ impl Rig {
     fn cut(&mut self) {
         self.machine.on_io_error(self.now, io::ErrorKind::ConnectionReset.into());
         self.machine.deliver();
-        assert!(self.effects().contains(&Effect::Disconnect));
+        assert!(self.effects().contains(&SessionEffect::Disconnect));
     }
 
     /// Returns the frames that were sent since the last call.
@@ -264,14 +265,14 @@ impl Rig {
         Answer(ticket)
     }
 
-    fn command(&mut self, command: Command) {
+    fn command(&mut self, command: SessionCommand) {
         self.queue.send(command).unwrap();
         self.take();
     }
 
     /// Lets the machine take the submitted commands.
     fn take(&mut self) {
-        let mut batch = Batch::default();
+        let mut batch = RequestBatch::default();
         assert!(self.queue.take(&mut batch));
         self.machine.on_batch(&mut batch, self.now);
         self.machine.deliver();
@@ -310,32 +311,38 @@ impl Rig {
             WatchPlan::Exists => Request::Exists(ExistsRequest { path: owned, watch: watched }),
             WatchPlan::Persistent(_) => panic!("not a read"),
         };
-        (self.submit(request, Some(WatchEffect::Arm(plan, path.into(), Sink::Once(sender)))), watch)
+        (
+            self.submit(
+                request,
+                Some(WatchEffect::Arm(plan, path.into(), EventSink::Once(sender))),
+            ),
+            watch,
+        )
     }
 
     fn add_auth(&mut self, scheme: &str) -> Answer {
         let packet = Box::new(packet(scheme));
-        let ticket = self.queue.ask(|reply| Command::AddAuth { packet, reply }).unwrap();
+        let ticket = self.queue.ask(|reply| SessionCommand::AddAuth { packet, reply }).unwrap();
         self.take();
         Answer(ticket)
     }
 
     fn close(&mut self) -> oneshot::Receiver<Result<(), Error>> {
         let (done, closed) = oneshot::channel();
-        self.command(Command::Close { done });
+        self.command(SessionCommand::Close { done });
         closed
     }
 
     /// Asserts that only `Done` is left, and that no timer is set.
     fn assert_ended(&mut self) {
         let effects = self.effects();
-        assert_eq!(effects.last(), Some(&Effect::Done), "{effects:?}");
+        assert_eq!(effects.last(), Some(&SessionEffect::Done), "{effects:?}");
         assert_eq!(self.machine.next_timer(), None);
     }
 
     fn assert_disconnected(&mut self) {
         assert_eq!(self.states(), [SessionState::Disconnected]);
-        assert_eq!(self.effects(), [Effect::Disconnect]);
+        assert_eq!(self.effects(), [SessionEffect::Disconnect]);
     }
 }
 
@@ -348,7 +355,7 @@ fn info(timeout: Duration) -> SessionInfo {
 }
 
 /// The response to a request.
-struct Answer(Ticket);
+struct Answer(ResponseTicket);
 
 /// An expected input.
 trait Awaited {

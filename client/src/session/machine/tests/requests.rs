@@ -71,7 +71,7 @@ fn detaching_does_not_wait_for_a_request_that_was_given_up() {
     rig.cut();
     let mut given_up = rig.delete("/a");
     let (done, detached) = oneshot::channel();
-    rig.command(Command::Detach { done });
+    rig.command(SessionCommand::Detach { done });
     rig.states();
     assert!(given_up.0.withdraw());
     rig.take();

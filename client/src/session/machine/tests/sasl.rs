@@ -3,7 +3,7 @@ use zk_curator_proto::records::SaslToken;
 use super::*;
 use crate::Credentials;
 use crate::connector::ConnectionFailure;
-use crate::sasl::{self, SaslExchange, SaslFailure, SaslMechanism, Stepped, Work};
+use crate::sasl::{self, SaslExchange, SaslFailure, SaslMechanism, SaslWork, Stepped};
 
 /// Sends `first`, then `second`, and accepts one proof.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ impl SaslMechanism for Scripted {
 struct Step(u8);
 
 impl SaslExchange for Step {
-    fn step(&mut self, token: &[u8]) -> sasl::Step {
+    fn step(&mut self, token: &[u8]) -> sasl::SaslStep {
         self.0 += 1;
-        sasl::Step::Ready(match (self.0, token) {
+        sasl::SaslStep::Ready(match (self.0, token) {
             (1, b"challenge") => Ok(Some(Bytes::from_static(b"response"))),
             (2, b"proof") => Ok(None),
             _ => Err("wrong".into()),
@@ -50,23 +50,23 @@ struct SlowStep(Option<Box<dyn SaslExchange>>);
 impl SlowStep {
     fn work(
         &mut self,
-        step: impl FnOnce(&mut dyn SaslExchange) -> sasl::Step + Send + 'static,
-    ) -> sasl::Step {
+        step: impl FnOnce(&mut dyn SaslExchange) -> sasl::SaslStep + Send + 'static,
+    ) -> sasl::SaslStep {
         let mut inner = self.0.take().expect("one step at a time");
         let future = Box::pin(async move {
-            let sasl::Step::Ready(stepped) = step(&mut *inner) else { unreachable!() };
+            let sasl::SaslStep::Ready(stepped) = step(&mut *inner) else { unreachable!() };
             (Box::new(Self(Some(inner))) as Box<dyn SaslExchange>, stepped)
         });
-        sasl::Step::Pending(Work { future, late: io::Error::other("too late") })
+        sasl::SaslStep::Pending(SaslWork { future, late: io::Error::other("too late") })
     }
 }
 
 impl SaslExchange for SlowStep {
-    fn begin(&mut self) -> sasl::Step {
+    fn begin(&mut self) -> sasl::SaslStep {
         self.work(|inner| inner.begin())
     }
 
-    fn step(&mut self, token: &[u8]) -> sasl::Step {
+    fn step(&mut self, token: &[u8]) -> sasl::SaslStep {
         let token = token.to_vec();
         self.work(move |inner| inner.step(&token))
     }
@@ -86,7 +86,7 @@ fn slow_rig() -> Rig {
 /// Performs the step that the machine has requested, as the driver does, and has `change` change
 /// its result.
 fn perform_with(rig: &mut Rig, change: impl FnOnce(Stepped) -> Stepped) {
-    assert_eq!(rig.effects(), [Effect::Prove]);
+    assert_eq!(rig.effects(), [SessionEffect::Prove]);
     assert!(rig.sent().is_empty());
     let mut work = rig.machine.take_work().expect("a step");
     let mut context = Context::from_waker(Waker::noop());
@@ -163,7 +163,7 @@ fn a_session_without_a_first_token_expires() {
             if !states.is_empty() {
                 break states;
             }
-            if matches!(rig.effects()[..], [.., Effect::Connect(_)]) {
+            if matches!(rig.effects()[..], [.., SessionEffect::Connect(_)]) {
                 rig.connected_to();
                 attempts += 1;
                 if !is_late {
@@ -183,10 +183,10 @@ fn a_session_without_a_first_token_expires() {
 fn a_step_that_takes_too_long_is_a_failed_attempt() {
     let mut rig = slow_rig();
     open(&mut rig);
-    assert_eq!(rig.effects(), [Effect::Prove]);
+    assert_eq!(rig.effects(), [SessionEffect::Prove]);
     let mut work = rig.machine.take_work().expect("a step");
     rig.pass(rig.next_timer());
-    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert!(rig.effects().contains(&SessionEffect::Disconnect));
     assert_eq!((rig.states(), last_failure(&rig).as_str()), (vec![], "h:1: too late"));
     // A result that arrives after that belongs to no connection.
     let mut context = Context::from_waker(Waker::noop());
@@ -204,7 +204,7 @@ fn a_failure_that_may_pass_is_a_failed_attempt() {
         open(&mut rig);
         let why = io::Error::other(format!("no ticket {attempt}"));
         perform_with(&mut rig, |_| Err(SaslFailure { why, is_final: false }));
-        assert!(rig.effects().contains(&Effect::Disconnect));
+        assert!(rig.effects().contains(&SessionEffect::Disconnect));
         assert_eq!(last_failure(&rig), format!("h:1: no ticket {attempt}"));
     }
     challenge(&mut rig);
@@ -223,14 +223,14 @@ fn a_failure_that_may_pass_is_a_failed_attempt() {
 fn a_server_must_not_respond_while_a_step_is_performed() {
     let mut rig = slow_rig();
     open(&mut rig);
-    assert_eq!(rig.effects(), [Effect::Prove]);
+    assert_eq!(rig.effects(), [SessionEffect::Prove]);
     rig.reply(1, 0, token(b"challenge"));
-    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert!(rig.effects().contains(&SessionEffect::Disconnect));
     assert_eq!(last_failure(&rig), "h:1: the server sent data before the client");
     challenge(&mut rig);
-    assert_eq!(rig.effects(), [Effect::Prove]);
+    assert_eq!(rig.effects(), [SessionEffect::Prove]);
     rig.reply(2, 0, token(b"proof"));
-    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert!(rig.effects().contains(&SessionEffect::Disconnect));
     assert_eq!(last_failure(&rig), "h:1: the server responded out of order");
     assert_eq!(rig.states(), []);
 }
@@ -240,7 +240,7 @@ fn a_connection_that_is_lost_during_a_step_is_another_attempt() {
     let mut rig = slow_rig();
     for step in [open, challenge, open, challenge] {
         step(&mut rig);
-        assert_eq!(rig.effects(), [Effect::Prove]);
+        assert_eq!(rig.effects(), [SessionEffect::Prove]);
         rig.cut();
         assert_eq!(rig.states(), []);
     }
@@ -368,15 +368,15 @@ fn a_lost_connection_or_a_silent_server_is_only_another_attempt() {
     rig.cut();
     exchange(&mut rig);
     rig.pass(TIMEOUT);
-    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert!(rig.effects().contains(&SessionEffect::Disconnect));
 
     let mut rig = self::rig();
     let xid = exchange(&mut rig);
     rig.reply(xid + 1, 0, token(b"proof"));
-    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert!(rig.effects().contains(&SessionEffect::Disconnect));
     let xid = exchange(&mut rig);
     rig.reply(xid, 0, Err(ErrorCode::SystemError));
-    assert!(rig.effects().contains(&Effect::Disconnect));
+    assert!(rig.effects().contains(&SessionEffect::Disconnect));
     assert_eq!(rig.states(), []);
     let xid = exchange(&mut rig);
     rig.reply(xid, 0, token(b"proof"));
@@ -410,7 +410,7 @@ fn a_refusal_after_the_end_does_not_change_how_it_ended() {
             break states;
         }
         rig.pass(rig.next_timer());
-        if rig.effects().iter().any(|effect| matches!(effect, Effect::Connect(_))) {
+        if rig.effects().iter().any(|effect| matches!(effect, SessionEffect::Connect(_))) {
             rig.cut_attempt();
         }
     };
@@ -441,7 +441,7 @@ fn refused_credentials_are_requested_once_again() {
         rig.until_connect();
         rig.connected_to();
         // Nothing is sent before the provider has returned.
-        assert_eq!((rig.effects(), rig.machine.output().len()), (vec![Effect::Ask], 0));
+        assert_eq!((rig.effects(), rig.machine.output().len()), (vec![SessionEffect::Ask], 0));
         let credentials =
             Credentials { auth: vec![packet("token")], sasl: Some(Arc::new(Scripted)) };
         rig.machine.on_credentials(Ok(credentials), rig.now);

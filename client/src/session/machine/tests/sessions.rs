@@ -36,7 +36,7 @@ fn expired_by_clock() -> Rig {
 
 fn detach(rig: &mut Rig) -> oneshot::Receiver<Result<(), Error>> {
     let (done, left) = oneshot::channel();
-    rig.command(Command::Detach { done });
+    rig.command(SessionCommand::Detach { done });
     left
 }
 
@@ -84,7 +84,7 @@ fn detaching_waits_only_for_the_last_response() {
     rig.reply(1, 1, Ok(Response::Data(DataResponse::default())));
     assert!(now(answer).is_ok());
     drop(watch);
-    rig.command(Command::ForgetWatch { path: "/w".into() });
+    rig.command(SessionCommand::ForgetWatch { path: "/w".into() });
     let mut left = detach(&mut rig);
     assert_eq!(rig.sent_opcodes(), [OpCode::GetData, OpCode::RemoveWatches]);
     assert!(is_open(&mut left));
@@ -180,7 +180,7 @@ fn a_read_only_server_will_do_until_a_writable_one_is_found() {
     while looked.len() < 3 {
         rig.pass(rig.next_timer());
         looked.extend(rig.effects().into_iter().filter_map(|effect| match effect {
-            Effect::Look(host) => Some(host),
+            SessionEffect::Look(host) => Some(host),
             _ => None,
         }));
     }
@@ -191,7 +191,7 @@ fn a_read_only_server_will_do_until_a_writable_one_is_found() {
     assert_eq!(rig.states(), [SessionState::Disconnected]);
     let next = loop {
         if let Some(host) = rig.effects().into_iter().find_map(|effect| match effect {
-            Effect::Connect(host) => Some(host),
+            SessionEffect::Connect(host) => Some(host),
             _ => None,
         }) {
             break host;
@@ -263,11 +263,11 @@ fn the_first_server_has_to_be_reached_before_the_deadline() {
 fn a_client_of_an_unlisted_server_moves_with_its_session() {
     let mut rig = Rig::connected();
     let hosts = "x:1,y:1".parse::<ConnectString>().unwrap().hosts;
-    rig.command(Command::ReplaceHosts { hosts: hosts.clone() });
+    rig.command(SessionCommand::ReplaceHosts { hosts: hosts.clone() });
     assert_eq!(rig.states(), [SessionState::Disconnected]);
     rig.pass(Duration::ZERO);
     let effects = rig.effects();
-    let Some(Effect::Connect(host)) = effects.last() else { panic!("{effects:?}") };
+    let Some(SessionEffect::Connect(host)) = effects.last() else { panic!("{effects:?}") };
     assert!(hosts.contains(host));
 }
 

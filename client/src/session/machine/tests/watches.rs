@@ -38,7 +38,8 @@ fn persistent(
     zxid: i64,
 ) -> mpsc::UnboundedReceiver<PersistentEvent> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let effect = WatchEffect::Arm(WatchPlan::Persistent(kind), path.into(), Sink::Stream(sender));
+    let effect =
+        WatchEffect::Arm(WatchPlan::Persistent(kind), path.into(), EventSink::Stream(sender));
     let body = AddWatchRequest { path: path.into(), mode: 0 };
     let answer = rig.submit(Request::AddWatch(body), Some(effect));
     let xid = rig.sent()[0].xid;
@@ -110,7 +111,7 @@ fn an_event_fires_once_and_the_watch_is_not_rearmed() {
     let mut rig = Rig::connected();
     let watch = armed(&mut rig, "/a", 1);
     rig.event(EventType::NodeDataChanged, "/a");
-    assert_eq!(*now(watch), Ok(Fired { event_type: EventType::NodeDataChanged, zxid: None }));
+    assert_eq!(*now(watch), Ok(FiredWatch { event_type: EventType::NodeDataChanged, zxid: None }));
     rig.event(EventType::NodeDataChanged, "/a");
     rig.cut();
     rig.connect();
@@ -197,8 +198,8 @@ fn a_dropped_watch_is_not_rearmed_others_on_its_node_are() {
     let (kept, dropped, gone) =
         (armed(&mut rig, "/a", 1), armed(&mut rig, "/a", 1), armed(&mut rig, "/b", 1));
     drop((dropped, gone));
-    rig.command(Command::ForgetWatch { path: "/a".into() });
-    rig.command(Command::ForgetWatch { path: "/b".into() });
+    rig.command(SessionCommand::ForgetWatch { path: "/a".into() });
+    rig.command(SessionCommand::ForgetWatch { path: "/b".into() });
     rig.cut();
     rig.connect();
     assert_eq!(set_watches(rig.sent())[0].data_watches, ["/a"]);
@@ -210,7 +211,7 @@ fn a_dropped_watch_is_not_rearmed_others_on_its_node_are() {
 fn a_watch_dropped_before_its_answer_is_not_armed() {
     let mut rig = Rig::connected();
     drop(rig.watched(WatchPlan::Data, "/a"));
-    rig.command(Command::ForgetWatch { path: "/a".into() });
+    rig.command(SessionCommand::ForgetWatch { path: "/a".into() });
     rig.reply(1, 1, data());
     rig.cut();
     rig.connect();
@@ -262,7 +263,7 @@ fn repair_of_a_watch_that_is_refused_for_a_while_is_repeated() {
         let mut rig = Rig::connected();
         drop(persistent(&mut rig, WatchKind::Persistent, "/a", 1));
         let mut kept = armed(&mut rig, "/a", 2);
-        rig.command(Command::ForgetWatch { path: "/a".into() });
+        rig.command(SessionCommand::ForgetWatch { path: "/a".into() });
         let sent = rig.sent();
         assert_eq!(sent.last().unwrap().request.opcode(), OpCode::SetWatches);
         for Sent { xid, request } in sent {

@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use zk_curator::internal::Locked;
+use zk_curator::path::ZPath;
 use zk_curator::typed::{Typed, ZNode};
 use zk_curator::value::{FromData, ToData};
 use zk_curator::{Error, Stat};
@@ -97,10 +98,10 @@ impl<T: FromData + ToData + Send + Sync + 'static> TypedCache<T> {
     /// `tokio::time::timeout`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a path that the cache does not cover, or for a value that cannot be
-    /// encoded; nothing was sent. As [`Typed::put`]. An error of
-    /// [`reflects`](CuratorCache::reflects), for example if the cache is closed: the write was
-    /// applied, so the error has [`may_have_applied`](Error::may_have_applied).
+    /// `InvalidPath` for a path that is not valid, and `InvalidArgument` for one that the cache
+    /// does not cover, or for a value that cannot be encoded; nothing was sent. As [`Typed::put`].
+    /// An error of [`reflects`](CuratorCache::reflects), for example if the cache is closed: the
+    /// write was applied, so the error has [`may_have_applied`](Error::may_have_applied).
     ///
     /// # Cancel safety
     /// Once the future was polled, the value may be replaced.
@@ -131,7 +132,8 @@ impl<T: FromData + ToData + Send + Sync + 'static> TypedCache<T> {
     /// [`stm`](crate::stm).
     ///
     /// # Errors
-    /// As [`Typed::modify`]; `InvalidArgument` for a path that the cache does not cover.
+    /// As [`Typed::modify`]; `InvalidPath` for a path that is not valid, and `InvalidArgument` for
+    /// one that the cache does not cover.
     ///
     /// # Cancel safety
     /// Once the future was polled, the value may be replaced.
@@ -198,6 +200,7 @@ impl<T: FromData + ToData + Send + Sync + 'static> TypedCache<T> {
     }
 
     fn check_covered(&self, operation: &'static str, path: &str) -> Result<(), Error> {
+        ZPath::for_operation(operation, path)?;
         let is_covered = |path| {
             self.cache
                 .shared

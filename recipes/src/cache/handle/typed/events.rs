@@ -26,8 +26,8 @@ impl<T: FromData + Send + Sync + 'static> TypedCache<T> {
 
     /// Returns the changes from now on, or from the end of the first load on.
     #[must_use = "the events are told to whoever asks for them"]
-    pub fn changes(&self) -> TypedEvents<T> {
-        TypedEvents { events: self.cache().changes(), value: PhantomData }
+    pub fn events_from_now(&self) -> TypedEvents<T> {
+        TypedEvents { events: self.cache().events_from_now(), value: PhantomData }
     }
 }
 

@@ -21,17 +21,20 @@ use tracing::debug;
 use zk_curator::internal::bounded;
 use zk_curator::{CuratorFramework, Error, PersistentEvent, WatchEnded, WatchedEvent};
 
-use super::options::Options;
+use super::options::CacheOptions;
 use super::pauses::{Pauses, until};
-use super::requests::{Answered, Batch, Requests};
-use super::shared::Shared;
-use super::source::Source;
+use super::requests::{CheckpointAnswer, ReadBatch, Requests};
+use super::shared::CacheShared;
+use super::source::CacheEventSource;
 use super::wants::{Waiter, answer};
-use crate::cache::state::{Cause, Job, StaleCause};
-use crate::cache::told::{Checkpoints, Effect, Facts, Input, Request, Standing};
+use crate::cache::state::{CacheRead, Cause, StaleCause};
+use crate::cache::told::{
+    CheckpointEffect, CheckpointFacts, CheckpointInput, CheckpointRequest, CheckpointStanding,
+    Checkpoints,
+};
 use crate::health::{Health, HealthReporter};
 use crate::random::fraction;
-use phase::{End, Phase, Step};
+use phase::{CachePhase, PhaseStep, SessionEnd};
 
 /// The pauses after reads without a response, or refused reads.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
@@ -39,14 +42,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 const RETRIES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The state that outlives a session.
-pub(crate) struct Task {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) options: Options,
+pub(crate) struct CacheTaskState {
+    pub(crate) shared: Arc<CacheShared>,
+    pub(crate) options: CacheOptions,
     pub(crate) health: HealthReporter,
     pub(crate) checkpoints: Checkpoints<Waiter>,
 }
 
-impl Task {
+impl CacheTaskState {
     /// Returns a random pause before a resync, by the number of nodes.
     fn pause(&self, zk: &CuratorFramework, nodes: usize) -> Duration {
         bounded(self.options.spread(nodes)).mul_f64(fraction(zk))
@@ -54,26 +57,30 @@ impl Task {
 }
 
 /// One session of the cache.
-pub(crate) struct Session<'a> {
-    task: &'a mut Task,
+pub(crate) struct CacheSession<'a> {
+    task: &'a mut CacheTaskState,
     requests: Requests,
-    watch: Source,
-    phase: Phase,
-    reads: FuturesOrdered<BoxFuture<'static, Batch>>,
+    watch: CacheEventSource,
+    phase: CachePhase,
+    reads: FuturesOrdered<BoxFuture<'static, ReadBatch>>,
     /// Reads that were refused as a whole, perhaps because of one of them: they are sent again in
     /// halves.
-    halves: VecDeque<Vec<Job>>,
+    halves: VecDeque<Vec<CacheRead>>,
     /// The pause in which nothing is sent.
     pauses: Pauses,
     audit: Option<Instant>,
     /// The pause before unreadable nodes are read again.
     retries: Pauses,
     /// The requests in flight that read nothing, except the request of the phase.
-    asked: FuturesUnordered<BoxFuture<'static, Answered>>,
+    asked: FuturesUnordered<BoxFuture<'static, CheckpointAnswer>>,
 }
 
-impl<'a> Session<'a> {
-    pub(crate) fn new(task: &'a mut Task, zk: CuratorFramework, watch: Source) -> Self {
+impl<'a> CacheSession<'a> {
+    pub(crate) fn new(
+        task: &'a mut CacheTaskState,
+        zk: CuratorFramework,
+        watch: CacheEventSource,
+    ) -> Self {
         let (is_loaded, nodes) =
             task.shared.look(|contents| (contents.is_loaded, contents.state.tree().len()));
         let pause = if is_loaded { task.pause(&zk, nodes) } else { Duration::ZERO };
@@ -83,14 +90,14 @@ impl<'a> Session<'a> {
             root: task.shared.root.clone(),
             decompressed: task.options.decompressed,
             keeps_data: task.options.keeps_data,
-            are_watched: matches!(watch, Source::Single(_)),
+            are_watched: matches!(watch, CacheEventSource::Single(_)),
         };
         // The server of another session may lag behind the last one.
         let is_ahead = is_loaded || nodes > 0;
         Self {
             requests,
             watch,
-            phase: Phase::new(is_ahead, Some(Instant::now() + pause)),
+            phase: CachePhase::new(is_ahead, Some(Instant::now() + pause)),
             reads: FuturesOrdered::new(),
             halves: VecDeque::new(),
             pauses: Pauses::new(PAUSES),
@@ -105,14 +112,14 @@ impl<'a> Session<'a> {
     /// then.
     pub(crate) async fn follow(mut self) -> Result<StaleCause, Error> {
         let end = self.run().await;
-        self.step(Input::Ended);
+        self.step(CheckpointInput::Ended);
         end
     }
 
-    async fn run(&mut self) -> End {
+    async fn run(&mut self) -> SessionEnd {
         loop {
-            self.step(Input::Turn(self.facts()));
-            if let Phase::Stopped(end) = &self.phase {
+            self.step(CheckpointInput::Turn(self.facts()));
+            if let CachePhase::Stopped(end) = &self.phase {
                 return end.clone();
             }
             self.send();
@@ -125,7 +132,7 @@ impl<'a> Session<'a> {
                 }
                 () = self.task.shared.wants.news() => {
                     let questions = self.task.shared.wants.take();
-                    self.step(Input::Asked(questions));
+                    self.step(CheckpointInput::Asked(questions));
                 }
                 step = self.phase.next() => self.go_on(step),
                 () = self.pauses.over() => {}
@@ -142,11 +149,11 @@ impl<'a> Session<'a> {
     }
 
     /// The phase waits no longer.
-    fn go_on(&mut self, step: Step) {
+    fn go_on(&mut self, step: PhaseStep) {
         match step {
-            Step::Gate(answered) => self.answered(answered),
-            Step::Resync => self.resync(),
-            Step::Compared(compared) => {
+            PhaseStep::Gate(answered) => self.answered(answered),
+            PhaseStep::Resync => self.resync(),
+            PhaseStep::Compared(compared) => {
                 self.drain(None);
                 if !self.phase.is_stopped() {
                     self.compared(compared);
@@ -156,30 +163,32 @@ impl<'a> Session<'a> {
     }
 
     /// Passes a report to the checkpoints, and performs their effects.
-    fn step(&mut self, input: Input<Waiter>) {
+    fn step(&mut self, input: CheckpointInput<Waiter>) {
         for effect in self.task.checkpoints.step(input) {
             self.perform(effect);
         }
     }
 
-    fn perform(&mut self, effect: Effect<Waiter>) {
+    fn perform(&mut self, effect: CheckpointEffect<Waiter>) {
         match effect {
-            Effect::Send(request) => self.ask(request),
-            Effect::Refresh(paths) => self.task.shared.arrange(|contents| {
+            CheckpointEffect::Send(request) => self.ask(request),
+            CheckpointEffect::Refresh(paths) => self.task.shared.arrange(|contents| {
                 for path in &paths {
                     contents.state.refresh(path);
                 }
             }),
-            Effect::Begin { zxid } => self.begin(zxid),
-            Effect::Publish { zxid, is_exact } => self.publish(zxid, is_exact.then_some(zxid)),
-            Effect::Answer { callers, answer: result } => answer(callers, &result),
-            Effect::OpenGate => self.phase.gate_opened(),
-            Effect::Rest => self.pauses.begin(&self.requests.zk),
+            CheckpointEffect::Begin { zxid } => self.begin(zxid),
+            CheckpointEffect::Publish { zxid, is_exact } => {
+                self.publish(zxid, is_exact.then_some(zxid));
+            }
+            CheckpointEffect::Answer { callers, answer: result } => answer(callers, &result),
+            CheckpointEffect::OpenGate => self.phase.gate_opened(),
+            CheckpointEffect::Rest => self.pauses.begin(&self.requests.zk),
         }
     }
 
-    fn facts(&self) -> Facts {
-        Facts {
+    fn facts(&self) -> CheckpointFacts {
+        CheckpointFacts {
             standing: self.phase.standing(),
             seen: self.requests.zk.last_zxid_seen(),
             progress: self.task.shared.arrange(|contents| contents.state.progress()),
@@ -190,10 +199,12 @@ impl<'a> Session<'a> {
     fn begin(&mut self, zxid: i64) {
         self.drain(None);
         let mark = match self.phase.standing() {
-            Standing::Current => self.task.shared.arrange(|contents| contents.state.checkpoint()),
-            _ => return self.step(Input::Turn(self.facts())),
+            CheckpointStanding::Current => {
+                self.task.shared.arrange(|contents| contents.state.checkpoint())
+            }
+            _ => return self.step(CheckpointInput::Turn(self.facts())),
         };
-        self.step(Input::Begun { zxid, mark, facts: self.facts() });
+        self.step(CheckpointInput::Begun { zxid, mark, facts: self.facts() });
     }
 
     fn publish(&self, zxid: i64, exact: Option<i64>) {
@@ -215,29 +226,29 @@ impl<'a> Session<'a> {
     /// Sends what can be sent.
     fn send(&mut self) {
         let standing = self.phase.standing();
-        if self.pauses.is_on() || standing == Standing::Disarmed {
+        if self.pauses.is_on() || standing == CheckpointStanding::Disarmed {
             return;
         }
         let needs_proof = self.task.shared.wants.has_provers();
-        self.step(Input::Send { standing, needs_proof });
-        if standing != Standing::Ahead {
+        self.step(CheckpointInput::Send { standing, needs_proof });
+        if standing != CheckpointStanding::Ahead {
             self.read();
         }
     }
 
-    fn ask(&mut self, request: Request) {
+    fn ask(&mut self, request: CheckpointRequest) {
         let asked = self.requests.ask(request, self.task.checkpoints.heard());
         match (request, &mut self.phase) {
-            (Request::Gate, Phase::Ahead { gate, .. }) => *gate = Some(asked),
+            (CheckpointRequest::Gate, CachePhase::Ahead { gate, .. }) => *gate = Some(asked),
             _ => self.asked.push(asked),
         }
-        if request == Request::Barrier {
+        if request == CheckpointRequest::Barrier {
             self.phase.hurry();
         }
     }
 
-    fn answered(&mut self, Answered { request, outcome, heard }: Answered) {
-        self.step(Input::Answered { request, heard, outcome });
+    fn answered(&mut self, CheckpointAnswer { request, outcome, heard }: CheckpointAnswer) {
+        self.step(CheckpointInput::Answered { request, heard, outcome });
     }
 
     /// Takes all events that have arrived. They may have been waiting since this time.
@@ -278,7 +289,7 @@ impl<'a> Session<'a> {
 
     /// The watch has ended.
     fn stop(&mut self, why: Option<WatchEnded>) {
-        self.phase = Phase::Stopped(match why {
+        self.phase = CachePhase::Stopped(match why {
             Some(WatchEnded::SessionLost) => Ok(StaleCause::SessionLost),
             Some(WatchEnded::Removed) => Ok(StaleCause::WatchRemoved),
             Some(WatchEnded::Closed) | None => Err(Error::closed("cache", &self.task.shared.root)),
@@ -301,7 +312,7 @@ impl<'a> Session<'a> {
         if changed.is_empty() {
             return;
         }
-        self.step(Input::Heard(changed.len() as u64));
+        self.step(CheckpointInput::Heard(changed.len() as u64));
         self.task.shared.change(|contents| {
             contents.exact = None;
             let mut changes = Vec::new();

@@ -7,22 +7,22 @@ use futures_util::stream::FuturesOrdered;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::super::options::ServerDiff;
-use super::super::source::Source;
-use super::Session;
-use super::phase::{Compared, Phase};
+use super::super::options::ServerDiffMode;
+use super::super::source::CacheEventSource;
+use super::CacheSession;
+use super::phase::{CachePhase, Compared};
 use crate::cache::state::{StaleCause, TreeState};
-use crate::cache::told::Input;
+use crate::cache::told::CheckpointInput;
 use crate::health::Health;
 
 /// The number of paths that are collected under one lock.
 const AT_A_TIME: usize = 2_000;
 
-impl Session<'_> {
+impl CacheSession<'_> {
     /// Notes that the next server may lag behind the events that this one has sent after its last
     /// response.
     pub(super) fn disconnected(&mut self) {
-        self.step(Input::Disconnected);
+        self.step(CheckpointInput::Disconnected);
         let is_newer = !self.task.checkpoints.is_proven();
         if self.phase.disconnected(is_newer) {
             // If the framework retried them, the responses would come before the server has caught
@@ -64,16 +64,16 @@ impl Session<'_> {
     /// Notes that changes may have been missed.
     fn missed(&mut self, missed: impl FnOnce(&mut TreeState)) {
         self.task.shared.arrange(|contents| missed(&mut contents.state));
-        self.step(Input::Missed);
+        self.step(CheckpointInput::Missed);
     }
 
     /// Reads everything that may have changed, or lets the server compute the changes.
     pub(super) fn resync(&mut self) {
         self.phase = if let Some(comparison) = self.comparison() {
-            Phase::Comparing(comparison)
+            CachePhase::Comparing(comparison)
         } else {
             self.task.shared.arrange(|contents| contents.state.sweep());
-            Phase::Current
+            CachePhase::Current
         };
     }
 
@@ -83,13 +83,13 @@ impl Session<'_> {
         let when = self.task.options.server_diff;
         let since = self.task.shared.look(|contents| {
             let is_wanted = match when {
-                ServerDiff::Never => false,
-                ServerDiff::Auto => contents.state.is_large(),
-                ServerDiff::Always => true,
+                ServerDiffMode::Never => false,
+                ServerDiffMode::Auto => contents.state.is_large(),
+                ServerDiffMode::Always => true,
             };
             contents.freshness.zxid().filter(|_| is_wanted)
         })?;
-        if !matches!(self.watch, Source::Persistent(_)) {
+        if !matches!(self.watch, CacheEventSource::Persistent(_)) {
             return None;
         }
         let (mut data, mut children) = (Vec::new(), Vec::new());

@@ -5,15 +5,15 @@ use tokio::time::Instant;
 use zk_curator::internal::sleep_until;
 use zk_curator::{Error, WatchedEvent};
 
-use super::super::requests::Answered;
+use super::super::requests::CheckpointAnswer;
 use crate::cache::state::StaleCause;
-use crate::cache::told::Standing;
+use crate::cache::told::CheckpointStanding;
 
 /// The changes that the server has found.
 pub(super) type Compared = Result<Vec<WatchedEvent>, Error>;
 
 /// The end of a session: the reason why the contents are stale then.
-pub(super) type End = Result<StaleCause, Error>;
+pub(super) type SessionEnd = Result<StaleCause, Error>;
 
 /// The phase of a session.
 ///
@@ -24,7 +24,7 @@ pub(super) type End = Result<StaleCause, Error>;
 /// ```
 /// A lost connection leads from each phase to `Disarmed`, and its end to `Ahead`, `Behind` or
 /// `Current`.
-pub(super) enum Phase {
+pub(super) enum CachePhase {
     /// There is no connection: the watch reports nothing.
     Disarmed {
         /// `true` if the next server may be behind the contents.
@@ -37,7 +37,7 @@ pub(super) enum Phase {
     /// that has that response. Nothing is read until a quorum has answered.
     Ahead {
         /// The request to the quorum; `None` during a pause.
-        gate: Option<BoxFuture<'static, Answered>>,
+        gate: Option<BoxFuture<'static, CheckpointAnswer>>,
         /// The time at which missed changes are read, if there are any.
         resync: Option<Instant>,
     },
@@ -49,20 +49,20 @@ pub(super) enum Phase {
     /// All missed changes are read, or are being read.
     Current,
     /// The session is over.
-    Stopped(End),
+    Stopped(SessionEnd),
 }
 
 /// The end of the wait of a phase.
-pub(super) enum Step {
+pub(super) enum PhaseStep {
     /// The quorum has answered.
-    Gate(Answered),
+    Gate(CheckpointAnswer),
     /// The missed changes are due to be read.
     Resync,
     /// The server has compared.
     Compared(Compared),
 }
 
-impl Phase {
+impl CachePhase {
     /// Schedules the catch-up for this time, or for the response of a quorum after it.
     pub(super) const fn new(is_ahead: bool, resync: Option<Instant>) -> Self {
         match resync {
@@ -72,12 +72,12 @@ impl Phase {
         }
     }
 
-    pub(super) const fn standing(&self) -> Standing {
+    pub(super) const fn standing(&self) -> CheckpointStanding {
         match self {
-            Self::Disarmed { .. } | Self::Stopped(_) => Standing::Disarmed,
-            Self::Ahead { .. } => Standing::Ahead,
-            Self::Behind { .. } | Self::Comparing(_) => Standing::Behind,
-            Self::Current => Standing::Current,
+            Self::Disarmed { .. } | Self::Stopped(_) => CheckpointStanding::Disarmed,
+            Self::Ahead { .. } => CheckpointStanding::Ahead,
+            Self::Behind { .. } | Self::Comparing(_) => CheckpointStanding::Behind,
+            Self::Current => CheckpointStanding::Current,
         }
     }
 
@@ -144,23 +144,23 @@ impl Phase {
     }
 
     /// Waits for the next step; forever if there is none. Cancel safe.
-    pub(super) async fn next(&mut self) -> Step {
+    pub(super) async fn next(&mut self) -> PhaseStep {
         match self {
             Self::Ahead { gate: Some(request), .. } => {
                 let answered = request.await;
                 if let Self::Ahead { gate, .. } = self {
                     *gate = None;
                 }
-                Step::Gate(answered)
+                PhaseStep::Gate(answered)
             }
             Self::Behind { resync } => {
                 sleep_until(*resync).await;
-                Step::Resync
+                PhaseStep::Resync
             }
             Self::Comparing(comparison) => {
                 let compared = comparison.await;
                 *self = Self::Current;
-                Step::Compared(compared)
+                PhaseStep::Compared(compared)
             }
             Self::Ahead { gate: None, .. }
             | Self::Disarmed { .. }

@@ -4,14 +4,14 @@ use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::{Error, ErrorKind};
 
-use super::super::requests::Batch;
-use super::super::source::Source;
-use super::Session;
-use crate::cache::state::{Job, StaleCause};
-use crate::cache::told::{Input, Outcome, Request};
+use super::super::requests::ReadBatch;
+use super::super::source::CacheEventSource;
+use super::CacheSession;
+use crate::cache::state::{CacheRead, StaleCause};
+use crate::cache::told::{CheckpointInput, CheckpointOutcome, CheckpointRequest};
 use crate::health::Health;
 
-impl Session<'_> {
+impl CacheSession<'_> {
     /// Sends the wanted reads, in as many requests as may be in flight.
     pub(super) fn read(&mut self) {
         while self.reads.len() < self.task.options.parallel {
@@ -29,12 +29,12 @@ impl Session<'_> {
 
     /// Processes the arrival of a response. Events arrive before the responses that show their
     /// changes; later events do no harm.
-    pub(super) fn received(&mut self, mut batch: Batch) {
+    pub(super) fn received(&mut self, mut batch: ReadBatch) {
         self.drain(None);
         if self.phase.is_stopped() {
             return;
         }
-        if let Source::Single(source) = &mut self.watch {
+        if let CacheEventSource::Single(source) = &mut self.watch {
             source.add(std::mem::take(&mut batch.watches));
             // They may have fired before a checkpoint that has begun in between, without having
             // been received.
@@ -46,11 +46,15 @@ impl Session<'_> {
     }
 
     /// Processes the end of a request with reads.
-    fn apply(&mut self, Batch { jobs, answers, heard, .. }: Batch) {
+    fn apply(&mut self, ReadBatch { jobs, answers, heard, .. }: ReadBatch) {
         let answers = match answers {
             Ok(answers) => {
-                let outcome = Outcome::Answered;
-                self.step(Input::Answered { request: Request::Reads, heard, outcome });
+                let outcome = CheckpointOutcome::Answered;
+                self.step(CheckpointInput::Answered {
+                    request: CheckpointRequest::Reads,
+                    heard,
+                    outcome,
+                });
                 answers
             }
             Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
@@ -92,7 +96,7 @@ impl Session<'_> {
 
     /// Processes reads without a result. A refusal only means that the current state of the nodes
     /// is unknown.
-    fn refused(&mut self, jobs: &[Job], error: &Error) {
+    fn refused(&mut self, jobs: &[CacheRead], error: &Error) {
         self.pauses.begin(&self.requests.zk);
         if !is_refusal(error) {
             return self.task.shared.arrange(|contents| contents.state.unanswered(jobs));

@@ -365,7 +365,7 @@ fn turns_of_one_node_grow_and_go_with_its_session() {
 
 fn leases(last: u64) -> Vec<Line> {
     let lease =
-        |client: u32, times, token| holds_as(HoldMode::Lease, client, client.into(), times, token);
+        |client: u32, times, token| holds_as(HoldMode::Permit, client, client.into(), times, token);
     let ends = [(10, 1, RELEASING_1), (30, 2, RELEASING_2), (30, 3, RELEASING_3)];
     timeline(&[&lease(1, [0, 1], 12), &ends, &lease(2, [0, 2], 11), &lease(3, [0, last], 13)])
 }
@@ -380,7 +380,7 @@ fn no_more_leases_than_there_are() {
 #[test]
 fn three_leases_that_overlap_by_twos_are_two_at_once() {
     let lease =
-        |client: u32, times, token| holds_as(HoldMode::Lease, client, client.into(), times, token);
+        |client: u32, times, token| holds_as(HoldMode::Permit, client, client.into(), times, token);
     let ends = [(5, 1, RELEASING_1), (7, 2, RELEASING_2)];
     let lines =
         timeline(&[&lease(1, [0, 1], 11), &lease(2, [0, 3], 12), &ends, &lease(3, [0, 5], 13)]);
@@ -389,7 +389,7 @@ fn three_leases_that_overlap_by_twos_are_two_at_once() {
 
 #[test]
 fn a_lease_that_is_given_twice_is_found() {
-    let lease = |client: u32| holds_as(HoldMode::Lease, client, client.into(), [0, 1], 12);
+    let lease = |client: u32| holds_as(HoldMode::Permit, client, client.into(), [0, 1], 12);
     fails(&Exclusion::at_most(2), timeline(&[&lease(1), &lease(2)]), "the same token", &[2, 3]);
 }
 
@@ -462,7 +462,7 @@ fn a_limit_that_changes_is_that_of_the_last_grant() {
         ]
     };
     let lease = |client: u32, at: u64| {
-        holds_as(HoldMode::Lease, client, client.into(), [at, at + 1], 10 + i64::from(client))
+        holds_as(HoldMode::Permit, client, client.into(), [at, at + 1], 10 + i64::from(client))
     };
     let limited = Exclusion::at_most(1).limited_by("limit");
     let two = "held 2 times at once";

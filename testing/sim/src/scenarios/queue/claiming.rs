@@ -10,8 +10,8 @@ use zk_curator::{CuratorFramework, SessionId};
 use zk_curator_client::internal::Locked;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::{
-    Consumer, Delivery, DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue,
-    DistributedQueue, Error, ErrorMode, LockPath,
+    DistributedDelayQueue, DistributedIdQueue, DistributedPriorityQueue, DistributedQueue, Error,
+    ErrorMode, LockPath, LockPathConsumer, LockPathDelivery,
 };
 
 use crate::history::{Name, Outcome, Queue};
@@ -128,7 +128,7 @@ impl Producer {
     }
 
     /// Creates a consumer of the items.
-    fn consumer(&self, zk: &CuratorFramework) -> Consumer<LockPath> {
+    fn consumer(&self, zk: &CuratorFramework) -> LockPathConsumer {
         match self {
             // Items without ids.
             Self::Plain(_, Kind::Counted) => {
@@ -224,7 +224,7 @@ struct Consuming<'a> {
 }
 
 impl Consuming<'_> {
-    async fn next(&self, items: &mut Source<LockPath>) -> Option<Delivery<LockPath>> {
+    async fn next(&self, items: &mut Source<LockPath>) -> Option<LockPathDelivery> {
         if self.prefetch == 1 {
             self.session_changed();
         }
@@ -262,7 +262,7 @@ impl Consuming<'_> {
 
     async fn run_for_a_while(
         &self,
-        consumer: Consumer<LockPath>,
+        consumer: LockPathConsumer,
         rng: &mut Rng,
     ) -> Result<(), Failure> {
         // The second item of one put is delivered after the first one is done.
@@ -277,7 +277,7 @@ impl Consuming<'_> {
     /// Processes items by bodies. A body does not learn if its item is removed.
     async fn run(
         &self,
-        consumer: Consumer<LockPath>,
+        consumer: LockPathConsumer,
         stop: Shutdown,
         limit: usize,
     ) -> Result<(), Failure> {
@@ -320,7 +320,7 @@ fn is_early(client: &Client, item: &Name) -> bool {
     item.split_once('@').is_some_and(|(_, due)| due.parse().is_ok_and(|due: i64| due > now))
 }
 
-async fn settle(client: &Client, kind: Kind, delivery: Delivery<LockPath>) -> Result<(), Failure> {
+async fn settle(client: &Client, kind: Kind, delivery: LockPathDelivery) -> Result<(), Failure> {
     let mut rng = client.rng();
     let names: Vec<Name> = delivery.items().iter().map(name_of).collect();
     say(client, &names, |item| Queue::Taken { queue: queue(), item, attempt: 1 });

@@ -7,8 +7,8 @@ use tokio::time::{sleep, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::{
-    AutoAck, Consumer, DistributedQueue, Error, FifoQueue, PutMode, SimpleDistributedQueue,
-    UnconfirmedPolicy,
+    AutoAckConsumer, DistributedQueue, Error, FifoQueue, OnUnconfirmed, PutMode,
+    SimpleDistributedQueue,
 };
 
 use crate::history::{Name, Outcome, Queue};
@@ -69,7 +69,7 @@ impl Source {
 
 /// The receiving end of the queue.
 enum Takes {
-    Plain(Box<Consumer<AutoAck>>),
+    Plain(Box<AutoAckConsumer>),
     Simple(SimpleDistributedQueue),
     Fifo(FifoQueue),
 }
@@ -94,6 +94,7 @@ impl Takes {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one scenario")]
 pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let mut rng = client.rng();
@@ -103,11 +104,11 @@ pub(super) async fn take(client: Client, taken: Taken) -> Result<(), Failure> {
         Taken::Fifo(enqueue) => {
             // A consumer of items that were put in one transaction always knows the outcome.
             let unsure = if enqueue == PutMode::TwoPhase && rng.bool() {
-                UnconfirmedPolicy::Skip
+                OnUnconfirmed::Skip
             } else {
-                UnconfirmedPolicy::default()
+                OnUnconfirmed::default()
             };
-            let queue = FifoQueue::new(&zk, QUEUE).unconfirmed_policy(unsure).put_mode(enqueue);
+            let queue = FifoQueue::new(&zk, QUEUE).on_unconfirmed(unsure).put_mode(enqueue);
             Source::Fifo(queue.bucket_size(bucket_size(&mut rng)))
         }
     };

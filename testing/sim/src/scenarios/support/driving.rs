@@ -9,8 +9,8 @@ use fastrand::Rng;
 use futures_util::stream::{Stream, StreamExt};
 use tokio::time::sleep;
 use zk_curator::CuratorFramework;
+use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::queue::{Consumer, Error, QueueKind};
-use zk_curator_recipes::{CancellationToken, Shutdown};
 
 use super::items::queue;
 use crate::Client;
@@ -74,16 +74,16 @@ pub(in crate::scenarios) async fn stopped_by<Fut: Future>(
     stop: impl Future<Output = ()>,
     run: impl FnOnce(Shutdown) -> Fut,
 ) -> Fut::Output {
-    let token = CancellationToken::new();
+    let shutdown = Shutdown::new();
     let stopped = async {
         stop.await;
-        token.cancel();
+        shutdown.begin();
         pending().await
     };
     tokio::select! {
         biased;
         never = stopped => never,
-        output = run(Shutdown::on(token.clone())) => output,
+        output = run(shutdown.clone()) => output,
     }
 }
 

@@ -111,6 +111,7 @@ async fn run(seed: u64, length: Duration, keep: bool) -> Report {
 }
 
 /// Causes a random event of the network or the server, while the writer writes.
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn weather(world: &World, rng: &mut Rng, writer: &Writer) {
     let (network, server) = (&world.network, &world.server);
     let session = world.session.load(Ordering::Relaxed);
