@@ -225,9 +225,11 @@ pub(crate) async fn timeouts_are_negotiated(case: Case) {
     {
         let zk = start(case.builder().session_timeout(asked)).await;
         assert_eq!(zk.session().expect("a session").timeout, granted);
-        // On a busy machine the shortest session may be over before the response to its close.
-        let closed = zk.close().await;
-        assert!(closed.is_ok() || granted == shortest, "{granted:?}: {closed:?}");
+        match zk.close().await {
+            // On a busy machine the shortest session may be over before the response to its close.
+            Err(Error::ConnectionLoss { sent: true }) if granted == shortest => {}
+            closed => closed.unwrap(),
+        }
     }
 }
 
