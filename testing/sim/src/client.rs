@@ -23,6 +23,7 @@ use zk_curator_testing::with_causes;
 
 use super::checkers::Violation;
 use super::deadline::may_be_of_a_deadline;
+use super::exhaust::PointRecorder;
 use super::history::{Event, Lifecycle, Name, ProcessId};
 use super::options::ClientSettings;
 use super::seed;
@@ -318,6 +319,11 @@ impl Client {
         self.record(Event::Note { text: text.into() });
     }
 
+    /// Records that the workload has compared what it sees with what must be.
+    pub fn checked(&self, what: impl Into<Name>) {
+        self.record(Event::Checked { what: what.into() });
+    }
+
     /// Returns a number that is unique in the run: for holds, calls and items.
     #[must_use]
     pub fn unique(&self) -> u64 {
@@ -474,6 +480,13 @@ impl Client {
     /// As that of the future.
     pub async fn maybe_cancel<F: Future>(&self, future: F) -> Option<F::Output> {
         let future = pin!(future);
+        if let Some(points) = &self.run().shared.points {
+            let output = self.unless_dropped(points, future).await;
+            if output.is_none() {
+                self.run().shared.cancelled.fetch_add(1, Ordering::Relaxed);
+            }
+            return output;
+        }
         let one_in = self.run().shared.cancelling.load(Ordering::Relaxed);
         let mut rng = self.rng();
         if one_in == 0 || rng.u32(..one_in) > 0 {
@@ -488,6 +501,24 @@ impl Client {
             self.run().shared.cancelled.fetch_add(1, Ordering::Relaxed);
         }
         output
+    }
+
+    /// Awaits a future, or drops it at one of its decision points.
+    async fn unless_dropped<F: Future>(
+        &self,
+        points: &PointRecorder,
+        mut future: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        let (client, number) = (self.number(), points.next_future(self.number()));
+        let mut polls = 0;
+        poll_fn(|cx| {
+            if points.polls(client, number, polls) {
+                return Poll::Ready(None);
+            }
+            polls += 1;
+            future.as_mut().poll(cx).map(Some)
+        })
+        .await
     }
 
     /// Completes when there will be no more faults, and no framework is connected to a read-only

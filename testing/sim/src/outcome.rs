@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::checkers::Violation;
+use super::exhaust::DecisionPoint;
 use super::faults::{Fault, FaultKind};
 use super::history::{Answer, Event, History, Hold, Lifecycle, Shared, UseOutcome};
 use super::options::Setting;
@@ -22,6 +23,10 @@ pub struct Outcome {
     pub faults: Vec<(usize, Fault)>,
     /// The faults that were injected, in the order in which they began.
     pub injected: Vec<Injected>,
+    /// The decision points, if the run had a [plan](crate::Sim::plan).
+    pub points: Vec<DecisionPoint>,
+    /// A hash of what the servers wrote, if the run had a plan.
+    pub(crate) writes: u64,
     /// The settings of clients and servers that differ from the defaults, each with its number.
     pub settings: Vec<(usize, Setting)>,
     /// The figures of the run.
@@ -59,10 +64,8 @@ pub struct RunStats {
     pub faults: BTreeMap<FaultKind, u64>,
     /// The number of futures that were dropped before they were ready.
     pub cancelled: u64,
-    /// The number of times that a lock, a lease or leadership was acquired.
-    pub acquired: u64,
-    /// The number of uses that a resource accepted.
-    pub used: u64,
+    /// The number of times that clients achieved something, by its [name](Event::achievement).
+    pub achieved: BTreeMap<&'static str, u64>,
     /// The number of uses that a resource refused.
     pub refused: u64,
     /// The number of calls of shared objects.
@@ -78,10 +81,11 @@ impl RunStats {
     pub(super) fn count(&mut self, history: &History) {
         let mut over = None;
         for record in history.records() {
+            if let Some(what) = record.event.achievement() {
+                *self.achieved.entry(what).or_default() += 1;
+            }
             match &record.event {
-                Event::Hold(Hold::Acquired { .. }) => self.acquired += 1,
                 Event::Hold(Hold::Used { outcome: UseOutcome::Refused, .. }) => self.refused += 1,
-                Event::Hold(Hold::Used { .. }) => self.used += 1,
                 Event::Shared(Shared::Call { .. }) => self.calls += 1,
                 Event::Shared(Shared::Return { answer: Answer::Unknown, .. }) => self.unknown += 1,
                 Event::FaultsOver => over = Some(record.at),
@@ -105,12 +109,29 @@ impl RunStats {
             *self.faults.entry(*kind).or_default() += count;
         }
         self.cancelled += other.cancelled;
-        self.acquired += other.acquired;
-        self.used += other.used;
+        for (what, count) in &other.achieved {
+            *self.achieved.entry(what).or_default() += count;
+        }
         self.refused += other.refused;
         self.calls += other.calls;
         self.unknown += other.unknown;
         self.longest_wait = self.longest_wait.max(other.longest_wait);
+    }
+}
+
+/// Achievements in one line.
+struct Achieved<'a>(&'a BTreeMap<&'static str, u64>);
+
+impl fmt::Display for Achieved<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("nothing");
+        }
+        for (number, (what, count)) in self.0.iter().enumerate() {
+            let comma = if number > 0 { ", " } else { "" };
+            write!(f, "{comma}{count} {what}")?;
+        }
+        Ok(())
     }
 }
 
@@ -124,8 +145,10 @@ impl fmt::Display for RunStats {
         )?;
         writeln!(
             f,
-            "{} acquisitions; {} uses accepted, {} refused; {} futures cancelled",
-            self.acquired, self.used, self.refused, self.cancelled
+            "achieved: {}; {} uses refused; {} futures cancelled",
+            Achieved(&self.achieved),
+            self.refused,
+            self.cancelled
         )?;
         if self.calls > 0 {
             writeln!(f, "{} calls, {} with an unknown answer", self.calls, self.unknown)?;

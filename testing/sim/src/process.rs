@@ -39,6 +39,9 @@ pub(crate) trait Supervisor: Send + Sync {
 
     /// Returns `true` if a task may be polled. The last resort against tasks that never wait.
     fn may_run(&self) -> bool;
+
+    /// Returns `true` if the process is to be stopped before it runs at this time.
+    fn is_interrupted(&self) -> bool;
 }
 
 /// The tasks of a client. Clones are the same process.
@@ -217,6 +220,11 @@ impl Task {
                 if !state.sleepers.last().is_some_and(|last| last.will_wake(cx.waker())) {
                     state.sleepers.push(cx.waker().clone());
                 }
+                return Turn::NotYet;
+            }
+            Run::Runs if self.process.supervisor.is_interrupted() => {
+                state.run = Run::Stopped;
+                state.sleepers.push(cx.waker().clone());
                 return Turn::NotYet;
             }
             Run::Runs => {}

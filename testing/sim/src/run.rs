@@ -33,7 +33,7 @@ impl Sim {
         let before = fastrand::get_seed();
         // Covers code that draws without a seed of its own, such as the passwords of the servers.
         fastrand::seed(seed::of(self.seed, "others", 0));
-        let (faults, settings) = (self.schedule(), self.chosen_settings());
+        let settings = self.chosen_settings();
         let threads = Arc::new(AtomicU32::new(0));
         let started = Arc::clone(&threads);
         let mut builder = Builder::new_current_thread();
@@ -45,7 +45,7 @@ impl Sim {
             Err(error) => panic!("cannot start a runtime: {error}"),
         };
         let outcome = runtime.block_on(async {
-            let world = match World::new(self, &faults, &settings).await {
+            let world = match World::new(self, &settings).await {
                 Ok(world) => world,
                 Err(error) => panic!("cannot start {} servers: {error}", self.servers),
             };
@@ -72,6 +72,15 @@ impl Sim {
         stats.count(&history);
         let judged = || self.checkers.iter().find_map(|checker| checker.check(&history).err());
         let violation = outcome.run.violation().or_else(judged);
-        Outcome { violation, history, faults, injected: outcome.injected, settings, stats }
+        Outcome {
+            violation,
+            history,
+            faults: outcome.faults,
+            injected: outcome.injected,
+            points: outcome.points,
+            writes: outcome.writes,
+            settings,
+            stats,
+        }
     }
 }

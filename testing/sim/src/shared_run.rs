@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use zk_curator_client::internal::Locked;
 
 use super::checkers::Violation;
+use super::exhaust::PointRecorder;
 use super::history::{Event, History, Name, ProcessId};
 use super::remote::Remote;
 use super::resource::FencedResource;
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     pub(super) cancelled: AtomicU64,
     pub(super) numbers: AtomicU64,
     pub(super) resources: Locked<BTreeMap<Name, FencedResource>>,
+    /// The decision points, if faults happen at them.
+    pub(super) points: Option<Arc<PointRecorder>>,
 }
 
 impl Default for Run {
@@ -48,16 +51,21 @@ impl Run {
     /// Creates a run that begins now, with faults.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(None)
+        Self::with(None, None)
     }
 
     /// Creates the part of a run that is in this process.
     #[must_use]
     pub fn remote(remote: Arc<dyn Remote>) -> Self {
-        Self::with(Some(remote))
+        Self::with(Some(remote), None)
     }
 
-    fn with(remote: Option<Arc<dyn Remote>>) -> Self {
+    /// Creates a run whose faults happen at decision points.
+    pub(crate) fn by_points(points: Arc<PointRecorder>) -> Self {
+        Self::with(None, Some(points))
+    }
+
+    fn with(remote: Option<Arc<dyn Remote>>, points: Option<Arc<PointRecorder>>) -> Self {
         let shared = Shared {
             remote,
             began: Instant::now(),
@@ -69,6 +77,7 @@ impl Run {
             cancelled: AtomicU64::new(0),
             numbers: AtomicU64::new(1),
             resources: Locked::default(),
+            points,
         };
         Self { shared: Arc::new(shared) }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::checkers::Checker;
 use crate::client::{Client, Failure, Workload};
+use crate::exhaust::FaultPlan;
 use crate::faults::{Fault, Faults, Scale};
 use crate::host::Subject;
 use crate::options::{self, Setting};
@@ -37,6 +38,8 @@ pub struct Sim {
     pub(crate) faults: Faults,
     /// The numbers of the faults that happen; `None` for all.
     pub(crate) kept_faults: Option<Vec<usize>>,
+    /// The faults at decision points, in place of those at times.
+    pub(crate) plan: Option<FaultPlan>,
     /// `true` if clients and servers may be set up in other ways than by default.
     pub(crate) has_settings: bool,
     /// The numbers of the settings that are in force; `None` for all.
@@ -79,6 +82,7 @@ impl Sim {
             workload: Workload::new(|_| async { Ok(()) }),
             faults: Faults::random(),
             kept_faults: None,
+            plan: None,
             has_settings: true,
             kept_settings: None,
             operated: Vec::new(),
@@ -161,6 +165,13 @@ impl Sim {
     /// Default: all.
     pub fn keep_faults(mut self, numbers: impl IntoIterator<Item = usize>) -> Self {
         self.kept_faults = Some(numbers.into_iter().collect());
+        self
+    }
+
+    /// Lets these faults happen at decision points, in place of faults at times, and records the
+    /// points: [`Outcome::points`](crate::Outcome::points). Default: none.
+    pub fn plan(mut self, plan: FaultPlan) -> Self {
+        self.plan = Some(plan);
         self
     }
 
@@ -276,6 +287,9 @@ impl Sim {
 
     /// Returns the faults that happen, with their numbers.
     pub(crate) fn schedule(&self) -> Vec<(usize, Fault)> {
+        if self.plan.is_some() {
+            return Vec::new();
+        }
         let scale = Scale {
             clients: self.all_clients(),
             servers: self.servers,

@@ -118,4 +118,8 @@ impl Supervisor for ProcessWatch {
     fn may_run(&self) -> bool {
         self.watch.may_run()
     }
+
+    fn is_interrupted(&self) -> bool {
+        self.watch.run.shared.points.as_ref().is_some_and(|points| points.wakes(self.number))
+    }
 }

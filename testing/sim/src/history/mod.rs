@@ -56,6 +56,7 @@ macro_rules! names {
     };
 }
 
+mod achievement;
 mod barrier;
 mod cache;
 mod commit;
@@ -185,6 +186,11 @@ pub enum Event {
     },
     /// There will be no more faults. From now on every client has to make progress.
     FaultsOver,
+    /// A client has compared what it sees with what must be.
+    Checked {
+        /// What was compared.
+        what: Name,
+    },
     /// A note for the reader.
     Note {
         /// The text.
@@ -211,6 +217,7 @@ macro_rules! events_of {
                     $(Self::$family(event) => event.name(),)*
                     Self::Fault { .. } => "fault",
                     Self::FaultsOver => "faults-over",
+                    Self::Checked { .. } => "checked",
                     Self::Note { .. } => "note",
                 }
             }
@@ -222,6 +229,7 @@ macro_rules! events_of {
                     $(Self::$family(event) => event.fmt(f),)*
                     Self::Fault { text } => write!(f, "FAULT: {text}"),
                     Self::FaultsOver => f.write_str("NO MORE FAULTS"),
+                    Self::Checked { what } => write!(f, "has checked {what}"),
                     Self::Note { text } => f.write_str(text),
                 }
             }

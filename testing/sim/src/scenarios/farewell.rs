@@ -60,7 +60,10 @@ async fn work(client: Client) -> Result<(), Failure> {
             zk.sync(path.as_str()).await?;
             match zk.exists(path.as_str()).await? {
                 Some(stat) if stat.czxid == czxid => {}
-                _ => break,
+                _ => {
+                    client.checked("that the node of the previous session is gone");
+                    break;
+                }
             }
             if read == READS {
                 return Err(format!("{path} exists after {READS} reads in the next session").into());

@@ -59,11 +59,11 @@ async fn work(client: Client) -> Result<(), Failure> {
             waits_for_its_place(&client, &other, &node, &path).await?;
         }
         if let Some(Ok(_)) = client.maybe_cancel(node.created()).await {
-            has(&other, &path, &data).await?;
+            has(&client, &other, &path, &data).await?;
         }
         let data = client.unique().to_string();
         if let Some(Ok(())) = client.maybe_cancel(node.set_data(data.clone())).await {
-            has(&other, &path, &data).await?;
+            has(&client, &other, &path, &data).await?;
         }
         drop(client.maybe_cancel(node.close()).await);
     }
@@ -137,13 +137,21 @@ impl AclProvider for Creates {
 }
 
 /// Checks that a node has these data, if it exists. It may be gone with its session.
-async fn has(zk: &CuratorFramework, path: &str, data: &str) -> Result<(), Failure> {
+async fn has(
+    client: &Client,
+    zk: &CuratorFramework,
+    path: &str,
+    data: &str,
+) -> Result<(), Failure> {
     // The sync brings the server up to date.
     if zk.sync(path).await.is_err() {
         return Ok(());
     }
     match zk.get_data(path).await {
-        Ok(found) if found == data => Ok(()),
+        Ok(found) if found == data => {
+            client.checked("the data of a node");
+            Ok(())
+        }
         Ok(found) => Err(format!("{path} exists with {found:?}, not with {data:?}").into()),
         Err(error) if error.kind() == ErrorKind::NoNode || error.is_retryable() => Ok(()),
         Err(error) => Err(error.into()),

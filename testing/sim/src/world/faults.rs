@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use zk_curator_client::ErrorCode;
 use zk_curator_client::internal::Locked;
-use zk_curator_testing::rule::path_matches;
 use zk_curator_testing::{RuleRequest, Verdict};
 
 use super::World;
 use super::slot::ClientSlot;
 use crate::faults::{FaultAction, FaultKind};
-use crate::history::{Event, Lifecycle, Name, Operator, ProcessId};
+use crate::history::{Event, Lifecycle, ProcessId};
 use crate::outcome::Injected;
 use crate::seed;
 
@@ -27,7 +26,7 @@ impl World<'_> {
     }
 
     pub(super) async fn begin(&mut self, index: usize) {
-        let fault = &self.schedule[index].1;
+        let fault = self.schedule[index].1.clone();
         *self.begun.entry(fault.action.kind()).or_default() += 1;
         let begins = self.note(index, "");
         self.injected.push(Injected { fault: self.schedule[index].0, begins, ends: None });
@@ -50,7 +49,7 @@ impl World<'_> {
                     }
                 }
             }
-            FaultAction::Operate { place } => self.operate(*place),
+            FaultAction::Operate { place } => self.operator().delete_at(*place),
             FaultAction::Close { client, late } => {
                 let seat = self.seats.iter().find(|seat| seat.number == *client);
                 if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
@@ -101,31 +100,6 @@ impl World<'_> {
     fn sessions_of(&self, client: u32) -> Vec<i64> {
         let seat = self.seats.iter().find(|seat| seat.number == client);
         seat.map(|seat| seat.host().sessions()).unwrap_or_default()
-    }
-
-    /// Deletes one of the nodes that an operator may delete.
-    fn operate(&self, place: u16) {
-        let may_go: Vec<String> =
-            self.sim.operated.iter().map(|pattern| self.on_server(pattern)).collect();
-        let probe = self.cluster.probe();
-        let mut paths = probe.latest().paths();
-        paths.retain(|path| may_go.iter().any(|pattern| path_matches(pattern, path)));
-        // Certain writes assume that nobody deletes a receipt before its first read.
-        let is_new_receipt = |path: &str| {
-            let is_receipt = path.rsplit('/').next().is_some_and(|name| name.starts_with("_r_"));
-            is_receipt && probe.latest().stat(path).is_some_and(|stat| stat.version <= 1)
-        };
-        paths.retain(|path| !is_new_receipt(path));
-        paths.sort_unstable();
-        let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) else { return };
-        // Without a leader, no node can be deleted.
-        if let Ok(removed) = self.cluster.remove(path) {
-            let tokens = removed.into_iter().map(|stat| stat.czxid).collect();
-            self.run.record(
-                ProcessId::World,
-                Operator::Removed { path: Name::from(path.as_str()), tokens },
-            );
-        }
     }
 
     /// Installs the rule of a fault.
@@ -187,8 +161,10 @@ impl World<'_> {
 
     /// Puts the world into the state that the active faults require.
     pub(super) async fn reconcile(&mut self) {
-        let schedule = self.schedule;
-        let active: Vec<_> = self.active.iter().map(|index| &schedule[*index].1.action).collect();
+        let schedule = &self.schedule;
+        let active: Vec<_> =
+            self.active.iter().map(|index| schedule[*index].1.action.clone()).collect();
+        let active: Vec<_> = active.iter().collect();
         self.reconcile_servers(&active).await;
         let one_in = active.iter().filter_map(|action| match action {
             FaultAction::Cancel { one_in } => Some(*one_in),

@@ -1,6 +1,8 @@
 //! The world of a simulated run: servers, hosts and processes, and the effects of the faults.
 
 mod faults;
+mod operator;
+mod plan;
 mod seats;
 mod slot;
 mod verdict;
@@ -21,6 +23,7 @@ use zk_curator_testing::{
 use super::census::TaskCounter;
 use super::checkers::Violation;
 use super::client::Failure;
+use super::exhaust::{DecisionPoint, PointRecorder};
 use super::faults::{Fault, FaultKind};
 use super::looks::ExistenceChecks;
 use super::options::{self, Setting};
@@ -41,9 +44,11 @@ const REAPING: Duration = Duration::from_secs(2);
 /// A workload, its servers, and the faults that affect them.
 pub(super) struct World<'a> {
     sim: &'a Sim,
-    schedule: &'a [(usize, Fault)],
+    schedule: Vec<(usize, Fault)>,
     settings: &'a [(usize, Setting)],
     run: Run,
+    /// The decision points, if faults happen at them.
+    points: Option<Arc<PointRecorder>>,
     cluster: TestCluster,
     watch: Arc<Watch>,
     census: TaskCounter,
@@ -59,13 +64,17 @@ pub(super) struct World<'a> {
     injected: Vec<Injected>,
     /// The requests for nodes that an operator may delete; `None` if there is no operator.
     looks: Option<ExistenceChecks>,
-    /// Refuses requests that older servers do not know.
-    _refused: Option<RuleGuard>,
+    /// Refuses requests that older servers do not know, and counts decision points.
+    _permanent: Vec<RuleGuard>,
 }
 
 /// The end of a run.
 pub(super) struct End {
     pub(super) run: Run,
+    pub(super) faults: Vec<(usize, Fault)>,
+    pub(super) points: Vec<DecisionPoint>,
+    /// The hash of what the servers wrote.
+    pub(super) writes: u64,
     pub(super) begun: BTreeMap<FaultKind, u64>,
     pub(super) injected: Vec<Injected>,
     pub(super) requests: u64,
@@ -75,11 +84,7 @@ pub(super) struct End {
 
 impl<'a> World<'a> {
     /// Creates a world with running servers, and processes that have not started.
-    pub(super) async fn new(
-        sim: &'a Sim,
-        schedule: &'a [(usize, Fault)],
-        settings: &'a [(usize, Setting)],
-    ) -> io::Result<Self> {
+    pub(super) async fn new(sim: &'a Sim, settings: &'a [(usize, Setting)]) -> io::Result<Self> {
         let has = |wanted: Setting| settings.iter().any(|(_, setting)| *setting == wanted);
         let cluster = servers(sim, has(Setting::ReadOnlyServers)).await?;
         let refused = has(Setting::NoLastingWatches).then(|| {
@@ -88,14 +93,17 @@ impl<'a> World<'a> {
                 false => Verdict::Pass,
             })
         });
-        let run = Run::new();
+        let plan = sim.plan.as_ref();
+        let points = plan.map(|plan| Arc::new(PointRecorder::new(plan)));
+        let run = points.clone().map_or_else(Run::new, Run::by_points);
         let watch = Arc::new(Watch::new(run.clone()));
         let seats = sim.numbers().map(|number| ClientSlot::new(number, &cluster)).collect();
         let mut world = Self {
             sim,
-            schedule,
+            schedule: sim.schedule(),
             settings,
             run,
+            points,
             cluster,
             watch,
             census: TaskCounter::here(),
@@ -108,8 +116,12 @@ impl<'a> World<'a> {
             begun: BTreeMap::new(),
             injected: Vec::new(),
             looks: None,
-            _refused: refused,
+            _permanent: refused.into_iter().collect(),
         };
+        if let Some(points) = world.points.clone() {
+            let rule = world.count_requests(points);
+            world._permanent.push(rule);
+        }
         if !sim.operated.is_empty() {
             let operated = sim.operated.iter().map(|pattern| world.on_server(pattern)).collect();
             let settled = sim.settled.iter();
@@ -143,7 +155,11 @@ impl<'a> World<'a> {
         }
         self.record_journal();
         let probe = self.cluster.probe();
+        let writes = self.points.as_ref().map(|_| self.hash_of_writes()).unwrap_or_default();
         End {
+            points: self.points.as_ref().map(|points| points.take()).unwrap_or_default(),
+            writes,
+            faults: self.schedule,
             requests: probe.members().iter().map(|member| member.probe.total_requests()).sum(),
             sessions: self.seats.iter().map(|seat| seat.host().sessions().len() as u64).sum(),
             polls: self.watch.polls(),
@@ -206,20 +222,12 @@ impl<'a> World<'a> {
 
     async fn perform(&mut self) -> Result<(), Violation> {
         self.reconcile().await;
-        let began = Instant::now();
-        for (at, index, begins) in self.timeline() {
-            tokio::select! {
-                biased;
-                () = self.run.failed() => return Ok(()),
-                () = self.watch.all_finished(self.seats.len()) => break,
-                () = sleep_until(began + at) => {}
-            }
-            self.take_note_of_finished();
-            if begins {
-                self.begin(index).await;
-            } else {
-                self.end(index).await;
-            }
+        let goes_on = match self.points.clone() {
+            Some(points) => self.play_plan(&points).await,
+            None => self.play_schedule().await,
+        };
+        if !goes_on {
+            return Ok(());
         }
         // Ends every fault, even before its time.
         for index in std::mem::take(&mut self.active) {
@@ -241,6 +249,27 @@ impl<'a> World<'a> {
         self.no_task_is_left().await?;
         self.nothing_is_left().await?;
         self.check_no_foreign_deletes()
+    }
+
+    /// Lets the faults happen at their times, until the last one is over or all clients have
+    /// finished. Returns `false` if the run has failed.
+    async fn play_schedule(&mut self) -> bool {
+        let began = Instant::now();
+        for (at, index, begins) in self.timeline() {
+            tokio::select! {
+                biased;
+                () = self.run.failed() => return false,
+                () = self.watch.all_finished(self.seats.len()) => return true,
+                () = sleep_until(began + at) => {}
+            }
+            self.take_note_of_finished();
+            if begins {
+                self.begin(index).await;
+            } else {
+                self.end(index).await;
+            }
+        }
+        true
     }
 
     /// Returns the begins and the ends of the faults, in the order of their time.

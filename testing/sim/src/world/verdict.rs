@@ -1,6 +1,7 @@
 //! The checks at the end of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use zk_curator_client::internal::sleep;
@@ -43,6 +44,16 @@ impl World<'_> {
                 self.run.record(ProcessId::World, written);
             }
         }
+    }
+
+    /// Returns a hash of everything that the servers wrote.
+    pub(super) fn hash_of_writes(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for write in self.cluster.writes() {
+            let kind = std::mem::discriminant(&write.kind);
+            (kind, write.zxid, &write.path, write.session).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Describes the clients that have not finished, and their last events.

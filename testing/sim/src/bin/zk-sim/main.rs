@@ -1,6 +1,7 @@
 //! Runs the clients of the scenarios while faults happen. `--help` lists the options.
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program talks to its terminal")]
 
+mod exhaust;
 mod options;
 
 use std::io::IsTerminal;
@@ -38,7 +39,14 @@ fn run(options: &Options) -> Result<bool, lexopt::Error> {
     let mut sound = true;
     for scenario in &options.scenarios {
         // Options that are wrong with the first seed are wrong with every seed.
-        drop(options.sim(scenario, options.seeds.start)?);
+        let first = options.sim(scenario, options.seeds.start)?;
+        if let Some(size) = &options.exhaust {
+            sound &= exhaust::explore(options, size, scenario, first)?;
+            if !sound && !options.keep_going {
+                break;
+            }
+            continue;
+        }
         let hunt = Hunt::new(options, scenario);
         hunt.go();
         sound &= hunt.report();

@@ -3,10 +3,11 @@
 use std::fmt::Display;
 use std::num::NonZero;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use lexopt::{Arg, Parser};
-use zk_curator_sim::{FaultKind, Faults, Scenario, Sim, scenarios};
+use zk_curator_sim::{FaultKind, FaultPlan, Faults, Scenario, Sim, scenarios};
 
 const HELP: &str = "\
 Simulates clients of the scenarios while faults happen, and looks for violations.
@@ -34,6 +35,11 @@ The exit code is 0 without a violation, 1 with one, 2 for wrong options.
   --coverage                  print how many faults of each kind hit between each two events
   --no-shrink                 print a run with a violation without shrinking it
   --keep-going                continue after a violation, and count the violations
+  --exhaust                   play every set of faults at the decision points of one seed, in place of random faults
+  --faults N                  with --exhaust: the largest number of faults of a run [1]
+  --part I/N                  with --exhaust: only this part, from 0, of N parts of the runs with the most faults [0/1]
+  --progress FILE             with --exhaust and one scenario: continue where an earlier exploration has stopped
+  --plan POINT:FAULT[,…]      play only these faults at decision points; or `none`
   --list                      print the scenarios and the kinds of faults
   -h, --help                  print this
   -V, --version               print the version";
@@ -66,6 +72,16 @@ pub(crate) struct Options {
     keep_clients: Option<Vec<u32>>,
     settings: bool,
     keep_settings: Option<Vec<usize>>,
+    pub(crate) exhaust: Option<Exhaust>,
+    plan: Option<FaultPlan>,
+}
+
+/// The options of an exploration of all faults.
+#[derive(Debug)]
+pub(crate) struct Exhaust {
+    pub(crate) faults: usize,
+    pub(crate) part: (u64, u64),
+    pub(crate) progress: Option<PathBuf>,
 }
 
 impl Options {
@@ -78,8 +94,11 @@ impl Options {
         if let Some(servers) = self.servers {
             sim = sim.servers(servers);
         }
-        if let Some(faults) = &self.faults {
+        if let Some(faults) = self.faults.as_ref().filter(|_| self.exhaust.is_none()) {
             sim = sim.faults(mix(faults)?);
+        }
+        if let Some(plan) = &self.plan {
+            sim = sim.plan(plan.clone());
         }
         if let Some(kept) = &self.keep_faults {
             sim = sim.keep_faults(kept.iter().copied());
@@ -116,6 +135,15 @@ impl Options {
         size
     }
 
+    /// Returns the command that repeats a run of a scenario with the first seed.
+    pub(crate) fn command_of_seed(&self, scenario: &Scenario) -> String {
+        match self.sim(scenario, self.seeds.start) {
+            Ok(sim) => self.command(scenario, &sim),
+            // The options were valid before.
+            Err(_) => String::new(),
+        }
+    }
+
     /// Returns the command that repeats a run of a scenario.
     pub(crate) fn command(&self, scenario: &Scenario, sim: &Sim) -> String {
         let mut command = format!(
@@ -150,7 +178,10 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         keep_clients: None,
         settings: true,
         keep_settings: None,
+        exhaust: None,
+        plan: None,
     };
+    let (mut exhaust, mut part, mut progress) = (false, (0, 1), None);
     let mut without = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -167,9 +198,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             }
             Arg::Long("rounds") => options.rounds = number(&mut parser)?,
             Arg::Long("faults") => {
-                let text = value(&mut parser)?;
-                mix(&text)?;
-                options.faults = Some(text);
+                options.faults = Some(value(&mut parser)?);
             }
             Arg::Long("keep-faults") => options.keep_faults = Some(numbers(&value(&mut parser)?)?),
             Arg::Long("keep-clients") => {
@@ -180,6 +209,10 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
                 options.keep_settings = Some(numbers(&value(&mut parser)?)?);
             }
             Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
+            Arg::Long("exhaust") => exhaust = true,
+            Arg::Long("part") => part = part_of(&value(&mut parser)?)?,
+            Arg::Long("progress") => progress = Some(PathBuf::from(parser.value()?)),
+            Arg::Long("plan") => options.plan = Some(value(&mut parser)?.parse()?),
             Arg::Long("timeline") => options.timeline = true,
             Arg::Long("coverage") => options.coverage = true,
             Arg::Long("no-shrink") => options.shrink = false,
@@ -193,6 +226,21 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
     let is_kept =
         |scenario: &&Scenario| without.iter().all(|other| other.name() != scenario.name());
     options.scenarios.retain(is_kept);
+    if exhaust {
+        if options.plan.is_some() {
+            return Err("--exhaust and --plan exclude each other".into());
+        }
+        if progress.is_some() && options.scenarios.len() > 1 {
+            return Err("--progress needs one scenario".into());
+        }
+        let faults = match options.faults.take() {
+            None => 1,
+            Some(text) => text.parse().map_err(|error| format!("--faults {text}: {error}"))?,
+        };
+        options.exhaust = Some(Exhaust { faults, part, progress });
+    } else if let Some(text) = &options.faults {
+        mix(text)?;
+    }
     Ok(Task::Run(options))
 }
 
@@ -256,6 +304,15 @@ fn numbers<T: FromStr<Err: Display>>(text: &str) -> Result<Vec<T>, lexopt::Error
         "none" => Ok(Vec::new()),
         numbers => numbers.split(',').map(parse).collect(),
     }
+}
+
+/// Parses a part, `I/N`.
+fn part_of(text: &str) -> Result<(u64, u64), lexopt::Error> {
+    let parts =
+        text.split_once('/').and_then(|(one, of)| Some((one.parse().ok()?, of.parse().ok()?)));
+    parts
+        .filter(|(part, of)| part < of)
+        .ok_or_else(|| format!("{text:?} is no part such as 0/10").into())
 }
 
 fn in_range<T: PartialOrd + Display + Copy>(

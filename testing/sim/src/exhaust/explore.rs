@@ -1,0 +1,357 @@
+//! [`Exhaustion`]: plays all plans with up to a number of faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use zk_curator_client::internal::Locked;
+
+use super::extension::extensions;
+use super::plan::FaultPlan;
+use super::progress::Ledger;
+use crate::checkers::Violation;
+use crate::history::Event;
+use crate::outcome::{Outcome, RunStats};
+use crate::sim::Sim;
+
+/// All runs of a [`Sim`] with up to a number of faults at its decision points.
+///
+/// Plans with one fault are played first, then those with two, and so on. Each plan with another
+/// fault extends a plan that was played, at a point that this run reached, and not before its last
+/// fault: so every set of faults is played once. Left out are:
+///
+/// * repeated pings of a client while no client does anything else: faults at them are the same as
+///   at the first repetition, but later;
+/// * extensions of plans without faults that last whose run is the same, point by point, write by
+///   write and event by event, as that of another plan: their extensions are the same.
+#[derive(Debug)]
+#[must_use = "nothing happens before it is explored"]
+pub struct Exhaustion {
+    sim: Sim,
+    faults: usize,
+    jobs: usize,
+    part: (u64, u64),
+    keep_going: bool,
+    progress: Option<PathBuf>,
+}
+
+/// The result of an [`Exhaustion`].
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Explored {
+    /// The number of plans that were played, with each number of faults, from zero.
+    pub runs: Vec<u64>,
+    /// The number of decision points of the run without faults.
+    pub points: usize,
+    /// The number of different runs, by their points, writes and events.
+    pub states: usize,
+    /// The figures of all runs that this process played.
+    pub stats: RunStats,
+    /// The runs with violations.
+    pub flaws: Vec<Flaw>,
+}
+
+/// A run with a violation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Flaw {
+    /// The faults of the run.
+    pub plan: FaultPlan,
+    /// The outcome of the run, with the violation.
+    pub outcome: Outcome,
+}
+
+/// A plan that was played, as far as its extensions need it.
+#[derive(Debug, Clone)]
+pub(super) struct Played {
+    pub(super) plan: FaultPlan,
+    pub(super) trace: u64,
+    /// The number of its extensions.
+    pub(super) extensions: u64,
+}
+
+/// The extensions of one plan.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unit {
+    pub(super) runs: u64,
+    pub(super) played: Vec<Played>,
+    /// The traces of the runs of the last level.
+    pub(super) traces: Vec<u64>,
+}
+
+impl Exhaustion {
+    /// Plays one fault per run, on one thread.
+    pub fn new(sim: Sim) -> Self {
+        Self { sim, faults: 1, jobs: 1, part: (0, 1), keep_going: false, progress: None }
+    }
+
+    /// Sets the largest number of faults of a run. Default: 1.
+    pub const fn faults(mut self, faults: usize) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Sets the number of threads. Default: 1.
+    pub const fn jobs(mut self, jobs: usize) -> Self {
+        self.jobs = jobs;
+        self
+    }
+
+    /// Plays only this part, counted from zero, of a number of parts of the runs with the most
+    /// faults. Runs with fewer faults are played in every part. Default: all.
+    pub const fn part(mut self, part: u64, of: u64) -> Self {
+        self.part = (part, of);
+        self
+    }
+
+    /// Continues after a violation. Default: `false`.
+    pub const fn keep_going(mut self, keep_going: bool) -> Self {
+        self.keep_going = keep_going;
+        self
+    }
+
+    /// Writes what was played to this file, and leaves out what the file says was played by an
+    /// earlier exploration of the same runs. Default: none.
+    pub fn progress(mut self, file: impl Into<PathBuf>) -> Self {
+        self.progress = Some(file.into());
+        self
+    }
+
+    /// Plays the runs. Calls `level` with the number of faults and of runs before those runs begin,
+    /// and `run` after each run.
+    ///
+    /// # Errors
+    /// The progress file cannot be read or written, or belongs to other runs.
+    pub fn explore(
+        &self,
+        level: impl Fn(usize, u64),
+        run: impl Fn() + Sync,
+    ) -> io::Result<Explored> {
+        let none = FaultPlan::default();
+        let root = self.play(&none);
+        let first = Played {
+            plan: none.clone(),
+            trace: trace(&root),
+            extensions: extensions(&none, &root.points).len() as u64,
+        };
+        let mut explored =
+            Explored { runs: vec![1], points: root.points.len(), ..Explored::default() };
+        explored.stats.add(&root.stats);
+        let ledger = match &self.progress {
+            Some(file) => Ledger::open(file, &self.title(first.trace))?,
+            None => Ledger::none(),
+        };
+        if root.violation.is_some() {
+            explored.flaws.push(Flaw { plan: none, outcome: root });
+            return Ok(explored);
+        }
+        let mut seen: BTreeSet<u64> = [first.trace].into();
+        let mut frontier = vec![first];
+        for faults in 1..=self.faults {
+            let runs = frontier.iter().map(|played| played.extensions).sum();
+            level(faults, if faults == self.faults { runs / self.part.1 } else { runs });
+            let tour = Tour {
+                exhaustion: self,
+                faults,
+                frontier: &frontier,
+                ledger: &ledger,
+                next: AtomicUsize::new(0),
+                stop: AtomicBool::new(false),
+                done: Locked::default(),
+                run: &run,
+            };
+            let Done { units, stats, flaws, broken } = tour.go();
+            if let Some(error) = broken {
+                return Err(error);
+            }
+            explored.runs.push(units.values().map(|unit| unit.runs).sum());
+            explored.stats.add(&stats);
+            explored.flaws.extend(flaws);
+            let reached = units.values().flat_map(|unit| unit.traces.iter().copied());
+            let reached: Vec<u64> = reached.collect();
+            let played = units.into_values().flat_map(|unit| unit.played).collect();
+            frontier = worth_extending(played, &seen);
+            seen.extend(reached);
+            if !explored.flaws.is_empty() && !self.keep_going {
+                break;
+            }
+        }
+        explored.states = seen.len();
+        Ok(explored)
+    }
+
+    /// Returns a run with these faults.
+    fn play(&self, plan: &FaultPlan) -> Outcome {
+        self.sim.clone().plan(plan.clone()).run()
+    }
+
+    /// Describes the runs, for the progress file.
+    fn title(&self, trace: u64) -> String {
+        let (part, of) = self.part;
+        format!(
+            "{} --faults {} --part {part}/{of}, trace {trace:016x}",
+            self.sim.arguments(),
+            self.faults
+        )
+    }
+
+    fn is_in_part(&self, plan: &FaultPlan) -> bool {
+        let (part, of) = self.part;
+        let mut hasher = DefaultHasher::new();
+        plan.hash(&mut hasher);
+        hasher.finish() % of == part
+    }
+
+    /// Leaves out faults that the violation does not need.
+    pub fn shrink(&self, flaw: Flaw) -> Flaw {
+        let checker = |outcome: &Outcome| outcome.violation.as_ref().map(|found| found.checker);
+        let wanted = checker(&flaw.outcome);
+        let mut smallest = flaw;
+        'smaller: loop {
+            for plan in smallest.plan.smaller().collect::<Vec<_>>() {
+                let outcome = self.play(&plan);
+                if checker(&outcome) == wanted {
+                    smallest = Flaw { plan, outcome };
+                    continue 'smaller;
+                }
+            }
+            return smallest;
+        }
+    }
+}
+
+/// Returns the plans whose extensions are not those of another plan.
+fn worth_extending(played: Vec<Played>, seen: &BTreeSet<u64>) -> Vec<Played> {
+    let lasts = |plan: &FaultPlan| plan.faults().iter().any(|(_, fault)| fault.lasts());
+    let last = |plan: &FaultPlan| plan.faults().last().map(|(point, _)| *point);
+    // The plan with the earliest last fault has the extensions of the others with the same trace.
+    let mut earliest: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    for Played { plan, trace, .. } in played.iter().filter(|played| !lasts(&played.plan)) {
+        let point = earliest.entry(*trace).or_insert_with(|| last(plan));
+        *point = (*point).min(last(plan));
+    }
+    let mut taken = BTreeSet::new();
+    let mut is_new = |played: &Played| {
+        lasts(&played.plan)
+            || (!seen.contains(&played.trace)
+                && earliest.get(&played.trace) == Some(&last(&played.plan))
+                && taken.insert(played.trace))
+    };
+    played.into_iter().filter(|played| is_new(played)).collect()
+}
+
+/// Returns a hash of everything that the clients and the servers did in a run.
+fn trace(outcome: &Outcome) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    outcome.points.hash(&mut hasher);
+    outcome.writes.hash(&mut hasher);
+    for record in outcome.history.records() {
+        if !matches!(record.event, Event::Fault { .. }) {
+            (record.at, record.who, record.event.to_string()).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// The runs with one number of faults.
+struct Tour<'a, R> {
+    exhaustion: &'a Exhaustion,
+    faults: usize,
+    frontier: &'a [Played],
+    ledger: &'a Ledger,
+    next: AtomicUsize,
+    stop: AtomicBool,
+    done: Locked<Done>,
+    run: &'a R,
+}
+
+#[derive(Default)]
+struct Done {
+    units: BTreeMap<usize, Unit>,
+    stats: RunStats,
+    flaws: Vec<Flaw>,
+    broken: Option<io::Error>,
+}
+
+impl<R: Fn() + Sync> Tour<'_, R> {
+    fn go(self) -> Done {
+        std::thread::scope(|scope| {
+            for _ in 1..self.exhaustion.jobs {
+                scope.spawn(|| self.work());
+            }
+            self.work();
+        });
+        std::mem::take(&mut *self.done.lock())
+    }
+
+    fn work(&self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(of) = self.frontier.get(number) else { return };
+            if let Some(unit) = self.ledger.unit(self.faults, number) {
+                self.done.lock().units.insert(number, unit);
+                continue;
+            }
+            let Some(unit) = self.extend(&of.plan) else { return };
+            let written = self.ledger.write(self.faults, number, &unit);
+            let mut done = self.done.lock();
+            done.units.insert(number, unit);
+            if let Err(error) = written {
+                done.broken = Some(error);
+                self.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Plays the extensions of a plan; `None` if the exploration stops meanwhile.
+    fn extend(&self, plan: &FaultPlan) -> Option<Unit> {
+        let exhaustion = self.exhaustion;
+        let base = exhaustion.play(plan);
+        let is_last = self.faults == exhaustion.faults;
+        let mut unit = Unit::default();
+        for plan in extensions(plan, &base.points) {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if is_last && !exhaustion.is_in_part(&plan) {
+                continue;
+            }
+            let mut outcome = exhaustion.play(&plan);
+            (self.run)();
+            unit.runs += 1;
+            let trace = trace(&outcome);
+            unit.traces.push(trace);
+            if !is_last {
+                let extensions = extensions(&plan, &outcome.points).len() as u64;
+                unit.played.push(Played { plan: plan.clone(), trace, extensions });
+            }
+            if let (None, Some(violation)) = (&outcome.violation, differs(&plan, &base, &outcome)) {
+                outcome.violation = Some(violation);
+            }
+            let mut done = self.done.lock();
+            done.stats.add(&outcome.stats);
+            if outcome.violation.is_some() {
+                done.flaws.push(Flaw { plan, outcome });
+                if !exhaustion.keep_going {
+                    self.stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        Some(unit)
+    }
+}
+
+/// Returns a violation if a run is not the same as the one that it extends, up to its last fault.
+fn differs(plan: &FaultPlan, base: &Outcome, outcome: &Outcome) -> Option<Violation> {
+    let last = plan.faults().last().map_or(0, |(point, _)| *point as usize);
+    let same = (base.points.get(..=last)?, outcome.points.get(..=last));
+    if same.1 == Some(same.0) {
+        return None;
+    }
+    let place = base.points.iter().zip(&outcome.points).position(|(one, other)| one != other);
+    let place = place.unwrap_or(outcome.points.len());
+    let broken = format!("the run is not repeatable: it differs at point {place}");
+    Some(Violation::new("repeatable", broken, Vec::new()))
+}

@@ -1,0 +1,165 @@
+//! Faults at decision points.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_curator_client::ErrorCode;
+use zk_curator_client::internal::sleep_until;
+use zk_curator_testing::{Direction, RuleGuard, Verdict};
+
+use super::World;
+use crate::exhaust::{PointFault, PointKind, PointRecorder, Struck};
+use crate::faults::{Fault, FaultAction};
+use crate::history::{Event, ProcessId};
+
+/// The time in which faults may begin, in session timeouts.
+const HORIZON: u32 = 5;
+/// The time that a killed process takes to restart.
+const RESTART: Duration = Duration::from_millis(100);
+/// The time that a request is late: longer than the requests of other clients take.
+const LATE: Duration = Duration::from_millis(25);
+
+impl World<'_> {
+    /// Installs a rule that counts the requests of clients as decision points.
+    pub(super) fn count_requests(&self, points: Arc<PointRecorder>) -> RuleGuard {
+        let hosts: Vec<_> =
+            self.seats.iter().map(|seat| (seat.number, Arc::clone(&seat.host))).collect();
+        let (operator, run) = (self.operator(), self.run.clone());
+        self.cluster.rule(move |request| {
+            let session = request.session_id();
+            let of = hosts.iter().find(|(_, host)| host.lock().sessions().contains(&session));
+            let Some((client, _)) = of else { return Verdict::Pass };
+            let operable = operator.nodes();
+            let kind = PointKind::Request {
+                opcode: request.opcode(),
+                path: request.path().map(str::to_owned),
+                throttlable: request.is_throttlable(),
+                operable: operable.len(),
+            };
+            let mut verdict = Verdict::Pass;
+            for struck in points.reach(*client, kind) {
+                match struck.fault {
+                    PointFault::Operate { node } => {
+                        note(&run, struck);
+                        if let Some(path) = operable.get(node) {
+                            operator.delete(path);
+                        }
+                    }
+                    PointFault::LoseRequest => verdict = Verdict::LoseRequest,
+                    PointFault::LoseReply => verdict = Verdict::LoseReply,
+                    PointFault::Throttle => verdict = Verdict::Refuse(ErrorCode::Throttled),
+                    PointFault::Delay => verdict = Verdict::Delay(LATE),
+                    PointFault::LoseRequestAndCut => {
+                        verdict = Verdict::LoseRequest;
+                        points.perform(struck);
+                    }
+                    PointFault::LoseReplyAndCut => {
+                        verdict = Verdict::LoseReply;
+                        points.perform(struck);
+                    }
+                    _ => points.perform(struck),
+                }
+                if struck.fault.is_verdict() {
+                    note(&run, struck);
+                }
+            }
+            verdict
+        })
+    }
+
+    /// Lets the faults happen at their points, until the last one is over, the clients have had
+    /// time for all of their points, or all clients have finished. Returns `false` if the run has
+    /// failed.
+    pub(super) async fn play_plan(&mut self, points: &PointRecorder) -> bool {
+        let horizon = Instant::now() + self.sim.session_timeout * HORIZON;
+        let mut ends: BTreeSet<(Instant, usize)> = BTreeSet::new();
+        loop {
+            let is_past = Instant::now() >= horizon;
+            let first = ends.first().copied();
+            if is_past && first.is_none() && points.is_idle() {
+                break;
+            }
+            let next = match first {
+                Some((end, _)) if is_past => end,
+                Some((end, _)) => end.min(horizon),
+                None => horizon,
+            };
+            tokio::select! {
+                biased;
+                () = self.run.failed() => return false,
+                () = self.watch.all_finished(self.seats.len()) => break,
+                struck = points.next() => {
+                    self.take_note_of_finished();
+                    ends.extend(self.strike(struck).await);
+                }
+                () = sleep_until(next) => {
+                    self.take_note_of_finished();
+                    if let Some((end, index)) = first.filter(|(end, _)| *end <= Instant::now()) {
+                        ends.remove(&(end, index));
+                        self.end(index).await;
+                    }
+                }
+            }
+        }
+        points.end();
+        true
+    }
+
+    /// Lets a fault happen. Returns the ends of what lasts, with their indexes.
+    async fn strike(&mut self, struck: Struck) -> Vec<(Instant, usize)> {
+        let session = self.sim.session_timeout;
+        let long = session + session / 2;
+        let client = struck.client;
+        let (action, lasts) = match struck.fault {
+            PointFault::Expire { client } => (FaultAction::Expire { client }, Duration::ZERO),
+            PointFault::Disconnect { client } => {
+                (FaultAction::Disconnect { client }, Duration::ZERO)
+            }
+            PointFault::ChangeLeader => (FaultAction::ChangeLeader, Duration::ZERO),
+            PointFault::Close => (FaultAction::Close { client, late: false }, Duration::ZERO),
+            PointFault::CloseFirst => (FaultAction::Close { client, late: true }, Duration::ZERO),
+            PointFault::Jump => (FaultAction::Jump { by: long }, Duration::ZERO),
+            PointFault::Kill => (FaultAction::KillClient { client, silently: false }, RESTART),
+            PointFault::Vanish => (FaultAction::KillClient { client, silently: true }, RESTART),
+            PointFault::Pause => (FaultAction::PauseClient { client }, long),
+            PointFault::Cut | PointFault::LoseRequestAndCut | PointFault::LoseReplyAndCut => {
+                (FaultAction::CutClient { client, direction: Direction::Both }, long)
+            }
+            PointFault::Lag => {
+                let mut ends = Vec::new();
+                // The leader does not lag.
+                for server in 0..self.sim.servers {
+                    ends.push(self.inject(FaultAction::Lag { server, by: None }, session).await);
+                }
+                return ends;
+            }
+            // The rule has decided about the request.
+            PointFault::Operate { .. }
+            | PointFault::LoseRequest
+            | PointFault::LoseReply
+            | PointFault::Throttle
+            | PointFault::Delay
+            | PointFault::Drop => return Vec::new(),
+        };
+        let end = self.inject(action, lasts).await;
+        // The process has waited for this.
+        self.reconcile().await;
+        if lasts.is_zero() { Vec::new() } else { vec![end] }
+    }
+
+    /// Begins a fault now. Returns its end and its index.
+    async fn inject(&mut self, action: FaultAction, lasts: Duration) -> (Instant, usize) {
+        let index = self.schedule.len();
+        self.schedule.push((index, Fault { at: self.run.elapsed(), lasts, action }));
+        self.begin(index).await;
+        (Instant::now() + lasts, index)
+    }
+}
+
+/// Records a fault that a rule performs.
+fn note(run: &crate::Run, struck: Struck) {
+    let text = format!("[{}] {} of c{}", struck.point, struck.fault, struck.client);
+    run.record(ProcessId::World, Event::Fault { text });
+}
