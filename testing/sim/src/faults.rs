@@ -1,5 +1,6 @@
 //! The faults of a run: a list of [`Fault`]s with their times.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -514,6 +515,14 @@ impl Faults {
     #[must_use]
     pub fn list(faults: impl IntoIterator<Item = Fault>) -> Self {
         Self(Choice::Listed(faults.into_iter().collect()))
+    }
+
+    /// Returns the kinds of the faults, without repetition.
+    pub(crate) fn kinds(&self) -> BTreeSet<FaultKind> {
+        match &self.0 {
+            Choice::Random(kinds) => kinds.iter().copied().collect(),
+            Choice::Listed(faults) => faults.iter().map(|fault| fault.action.kind()).collect(),
+        }
     }
 
     /// Returns the faults of a run with this seed, in the order in which they begin.

@@ -29,6 +29,8 @@ pub struct Subject<'a> {
     /// The time that the clients may take to finish after the faults, if the run sets it
     /// ([`Sim::patience_after_faults`](crate::Sim::patience_after_faults)).
     pub patience: Option<Duration>,
+    /// What clients achieve in many runs ([`Sim::achieves`](crate::Sim::achieves)).
+    pub achieves: &'a [&'static str],
     pub(crate) leaves: &'a [String],
 }
 

@@ -84,7 +84,7 @@ pub use exhaust::{DecisionPoint, Exhaustion, Explored, FaultPlan, Flaw, PointFau
 pub use faults::{Fault, FaultAction, FaultKind, Faults};
 pub use history::{Event, History, Record};
 pub use options::{ClientSettings, Setting};
-pub use outcome::{Injected, Outcome, RunStats};
+pub use outcome::{Achieved, Injected, Outcome, RunStats};
 pub use resource::FencedResource;
 pub use scenarios::Scenario;
 pub use shared_run::Run;

@@ -62,6 +62,9 @@ pub struct RunStats {
     pub polls: u64,
     /// The number of injected faults, by their kind.
     pub faults: BTreeMap<FaultKind, u64>,
+    /// The number of these faults that have hit a client, by their kind: a request was lost, a
+    /// session was ended, a process that had not finished was stopped.
+    pub hits: BTreeMap<FaultKind, u64>,
     /// The number of futures that were dropped before they were ready.
     pub cancelled: u64,
     /// The number of times that clients achieved something, by its [name](Event::achievement).
@@ -108,6 +111,9 @@ impl RunStats {
         for (kind, count) in &other.faults {
             *self.faults.entry(*kind).or_default() += count;
         }
+        for (kind, count) in &other.hits {
+            *self.hits.entry(*kind).or_default() += count;
+        }
         self.cancelled += other.cancelled;
         for (what, count) in &other.achieved {
             *self.achieved.entry(what).or_default() += count;
@@ -119,8 +125,10 @@ impl RunStats {
     }
 }
 
-/// Achievements in one line.
-struct Achieved<'a>(&'a BTreeMap<&'static str, u64>);
+/// The numbers of achievements, in one line.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a way to print")]
+pub struct Achieved<'a>(pub &'a BTreeMap<&'static str, u64>);
 
 impl fmt::Display for Achieved<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -66,10 +66,12 @@ impl Sim {
             sessions: outcome.sessions,
             polls: outcome.polls,
             faults: outcome.begun,
+            hits: outcome.hits,
             cancelled: outcome.run.cancelled(),
             ..RunStats::default()
         };
         stats.count(&history);
+        stats.longest_wait = stats.longest_wait.max(outcome.waited);
         let judged = || self.checkers.iter().find_map(|checker| checker.check(&history).err());
         let violation = outcome.run.violation().or_else(judged);
         Outcome {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use crate::checkers::Checker;
 use crate::client::{Client, Failure, Workload};
 use crate::exhaust::FaultPlan;
-use crate::faults::{Fault, Faults, Scale};
+use crate::faults::{Fault, FaultKind, Faults, Scale};
 use crate::host::Subject;
 use crate::options::{self, Setting};
+use crate::outcome::RunStats;
 use crate::seed;
 
 /// The default number of clients.
@@ -60,6 +61,8 @@ pub struct Sim {
     /// The largest difference between the wall clocks of the servers.
     pub(crate) clocks_differ: Duration,
     pub(crate) checkers: Vec<Arc<dyn Checker>>,
+    /// What the clients achieve in many runs.
+    pub(crate) achieves: Vec<&'static str>,
     pub(crate) nodes: Vec<String>,
     pub(crate) leaves: Vec<String>,
     /// The parents in `nodes` whose sequence numbers are nearly used up.
@@ -93,6 +96,7 @@ impl Sim {
             has_releases: false,
             clocks_differ: Duration::ZERO,
             checkers: Vec::new(),
+            achieves: Vec::new(),
             nodes: Vec::new(),
             leaves: Vec::new(),
             near_overflow: Vec::new(),
@@ -251,6 +255,29 @@ impl Sim {
         self
     }
 
+    /// Names what clients [achieve](crate::Event::achievement) in many runs of the workload, for
+    /// [`missing`](Self::missing). Default: nothing.
+    pub fn achieves(mut self, what: &[&'static str]) -> Self {
+        self.achieves.extend(what);
+        self
+    }
+
+    /// Returns what many runs lack, with these figures: achievements of the workload, and kinds of
+    /// faults that have hit no client. A workload that achieves nothing, and faults that hit
+    /// nobody, prove nothing.
+    #[must_use]
+    pub fn missing(&self, stats: &RunStats) -> Vec<String> {
+        let has = |what: &&&str| stats.achieved.get(**what).is_some_and(|count| *count > 0);
+        let achieved = self.achieves.iter().filter(|what| !has(what));
+        let kinds = self.faults.kinds().into_iter().filter(|kind| match kind {
+            FaultKind::Operator => !self.operated.is_empty(),
+            _ => true,
+        });
+        let missed = kinds.filter(|kind| !stats.hits.contains_key(kind));
+        let missed = missed.map(|kind| format!("a fault that hits: {kind}"));
+        achieved.map(|what| (*what).to_owned()).chain(missed).collect()
+    }
+
     /// Creates these nodes, with their missing parents, before the first client starts. They may
     /// exist at the end of the run; any other node that is left then is a violation. Default: none.
     pub fn nodes<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
@@ -281,8 +308,8 @@ impl Sim {
     /// [elsewhere](crate::host).
     #[must_use]
     pub fn subject(&self) -> Subject<'_> {
-        let Self { workload, checkers, nodes, leaves, patience, .. } = self;
-        Subject { workload, checkers, nodes, patience: *patience, leaves }
+        let Self { workload, checkers, nodes, leaves, patience, achieves, .. } = self;
+        Subject { workload, checkers, nodes, patience: *patience, achieves, leaves }
     }
 
     /// Returns the faults that happen, with their numbers.

@@ -40,8 +40,8 @@ partitions servers and clients, and ends sessions. Checks the histories of the c
 
 usage: zk-chaos [OPTION…]
 
-The exit code is 1 after a violation, and 2 if the run could not be made or no round could be judged, because ZooKeeper
-before 3.9.4 may lose acknowledged transactions.
+The exit code is 1 after a violation, or if a run of at least a minute has achieved nothing in a scenario; and 2 if the
+run could not be made, or no round could be judged, because ZooKeeper before 3.9.4 may lose acknowledged transactions.
 
   --scenario NAME[,NAME…]|all   the scenarios, which run together on one ensemble [all]
   --without NAME[,NAME…]      the scenarios to leave out
@@ -95,7 +95,8 @@ before 3.9.4 may lose acknowledged transactions.
             println!("VIOLATION with {found}the whole timeline is in {}", timeline.display());
         }
         let judged = usize::try_from(report.rounds).is_ok_and(|rounds| rounds > report.void.len());
-        Ok(match (report.found.is_empty(), judged) {
+        let is_sound = report.found.is_empty() && report.missing.is_empty();
+        Ok(match (is_sound, judged) {
             (false, _) => ExitCode::FAILURE,
             (true, true) => ExitCode::SUCCESS,
             (true, false) => ExitCode::from(2),

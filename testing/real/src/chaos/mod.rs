@@ -123,6 +123,7 @@ impl Chaos {
             seed = seed.wrapping_add(1);
         }
         report.took = began.elapsed();
+        report.judge(self);
         Ok(report)
     }
 }

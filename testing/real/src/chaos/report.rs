@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::journal::Entries;
 use super::judge;
+use super::schedule::Fault;
 use super::settings::Chaos;
 use zk_curator_sim::checkers::Violation;
-use zk_curator_sim::history::{
-    Barrier, Commit, Hold, Lifecycle, ProcessId, Queue, Shared, Transact, UseOutcome,
-};
-use zk_curator_sim::{Event, History};
+use zk_curator_sim::history::{Hold, Lifecycle, ProcessId, UseOutcome};
+use zk_curator_sim::{Achieved, Event, History};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The result of a run.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,9 @@ pub struct Report {
     /// they had acknowledged, each with the evidence. ZooKeeper before 3.9.4 can do that
     /// (ZOOKEEPER-4643, 4646, 4785).
     pub void: Vec<(u64, String)>,
+    /// What the run lacks although it was long enough: achievements of a scenario, kinds of faults.
+    /// Such a run proves little.
+    pub missing: Vec<String>,
 }
 
 /// The figures of the clients of a scenario.
@@ -39,15 +43,10 @@ pub struct Report {
 pub struct RecipeReport {
     /// The number of records in the histories.
     pub records: u64,
-    /// The number of successes: acquisitions, processed items, passed barriers, received decisions,
-    /// returned calls.
-    pub achieved: u64,
-    /// The number of times that a resource was acquired.
-    pub acquired: u64,
+    /// The number of times that clients [achieved](Event::achievement) something, by its name.
+    pub achieved: BTreeMap<&'static str, u64>,
     /// The number of times that a client learnt of the loss of a hold.
     pub lost: u64,
-    /// The number of accepted uses of resources.
-    pub used: u64,
     /// The number of refused uses of resources.
     pub refused: u64,
     /// The longest time without an event of any client.
@@ -118,7 +117,7 @@ impl Round {
         let achieved: Vec<String> = self
             .scenarios
             .iter()
-            .map(|(name, scenario)| format!("{name} {}", scenario.achieved))
+            .map(|(name, scenario)| format!("{name} {}", scenario.achieved.values().sum::<u64>()))
             .collect();
         let judged = match &self.lost {
             Some(lost) => format!("not judged: {lost}"),
@@ -139,25 +138,14 @@ impl RecipeReport {
         let mut report = Self { records: history.records().len() as u64, ..Self::default() };
         let (mut last, mut over) = (Duration::ZERO, None);
         for record in history.records() {
-            let achieves = matches!(
-                record.event,
-                Event::Hold(Hold::Acquired { .. })
-                    | Event::Queue(Queue::Done { .. })
-                    | Event::Barrier(Barrier::Entered { .. })
-                    | Event::Commit(Commit::Decided { .. })
-                    | Event::Transact(Transact::Committed { .. })
-                    | Event::Shared(
-                        Shared::Return { .. } | Shared::Issued { .. } | Shared::Counted { .. }
-                    )
-            );
-            report.achieved += u64::from(achieves);
+            if let Some(what) = record.event.achievement() {
+                *report.achieved.entry(what).or_default() += 1;
+            }
             match &record.event {
-                Event::Hold(Hold::Acquired { .. }) => report.acquired += 1,
                 Event::Hold(Hold::Lost { .. }) => report.lost += 1,
                 Event::Hold(Hold::Used { outcome: UseOutcome::Refused, .. }) => {
                     report.refused += 1;
                 }
-                Event::Hold(Hold::Used { .. }) => report.used += 1,
                 Event::FaultsOver => over = Some(record.at),
                 Event::Lifecycle(Lifecycle::Finished) => {
                     let recovery =
@@ -182,10 +170,10 @@ impl RecipeReport {
 
     fn add(&mut self, other: &Self) {
         self.records += other.records;
-        self.achieved += other.achieved;
-        self.acquired += other.acquired;
+        for (what, count) in &other.achieved {
+            *self.achieved.entry(what).or_default() += count;
+        }
         self.lost += other.lost;
-        self.used += other.used;
         self.refused += other.refused;
         self.longest_silence = self.longest_silence.max(other.longest_silence);
         self.longest_recovery = self.longest_recovery.max(other.longest_recovery);
@@ -193,6 +181,26 @@ impl RecipeReport {
 }
 
 impl Report {
+    /// Looks for what the run lacks: with every minute of faults, each scenario achieves something,
+    /// and in five minutes all kinds of faults occur.
+    pub(super) fn judge(&mut self, chaos: &Chaos) {
+        if chaos.duration < MINUTE {
+            return;
+        }
+        for subject in &chaos.subjects {
+            let achieves = subject.sim.subject().achieves;
+            let achieved = self.scenarios.get(&subject.name).map(|report| &report.achieved);
+            let has = |what: &&str| achieved.is_some_and(|achieved| achieved.contains_key(*what));
+            if !achieves.is_empty() && !achieves.iter().any(has) {
+                self.missing.push(format!("{}: {}", subject.name, achieves.join(", ")));
+            }
+        }
+        if chaos.duration >= MINUTE * 5 {
+            let kinds = Fault::KINDS.iter().filter(|kind| !self.faults.contains_key(**kind));
+            self.missing.extend(kinds.map(|kind| format!("a fault: {kind}")));
+        }
+    }
+
     pub(super) fn add(&mut self, seed: u64, round: Round) {
         self.rounds += 1;
         for (kind, count) in round.faults {
@@ -218,12 +226,9 @@ impl fmt::Display for Report {
         for (name, scenario) in &self.scenarios {
             writeln!(
                 f,
-                "{name}: {} achieved; {} acquisitions, {} lost; {} uses accepted, {} refused; longest silence \
-                 {:.1} s, longest recovery {:.1} s",
-                scenario.achieved,
-                scenario.acquired,
+                "{name}: {}; {} holds lost, {} uses refused; longest silence {:.1} s, longest recovery {:.1} s",
+                Achieved(&scenario.achieved),
                 scenario.lost,
-                scenario.used,
                 scenario.refused,
                 scenario.longest_silence.as_secs_f64(),
                 scenario.longest_recovery.as_secs_f64()
@@ -234,6 +239,9 @@ impl fmt::Display for Report {
                 f,
                 "seed {seed} is not judged, because the servers have lost transactions: {lost}"
             )?;
+        }
+        for missing in &self.missing {
+            writeln!(f, "VACUOUS: the run lacks {missing}")?;
         }
         write!(f, "{} violations", self.found.len())
     }

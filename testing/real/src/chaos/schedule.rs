@@ -75,6 +75,24 @@ pub(super) struct Step {
 }
 
 impl Fault {
+    /// All kinds.
+    pub(super) const KINDS: [&'static str; 14] = [
+        "leader killed",
+        "server killed",
+        "leader stopped",
+        "server stopped",
+        "all servers stopped",
+        "connections cut",
+        "connections refused",
+        "network silent",
+        "requests lost or held back",
+        "answers lost or held back",
+        "network slow",
+        "client stopped",
+        "client killed",
+        "session expired",
+    ];
+
     /// Returns the kind, for counting.
     pub(super) const fn kind(self) -> &'static str {
         match self {
@@ -232,7 +250,7 @@ mod tests {
         let targets = [Target::Servers, Target::Link(0), Target::Process(0), Target::Session(0)];
         let all: Vec<Step> = targets.into_iter().flat_map(|target| steps(7, target)).collect();
         let kinds: BTreeSet<&str> = all.iter().map(|step| step.fault.kind()).collect();
-        assert_eq!(kinds.len(), 14, "{kinds:?}");
+        assert_eq!(kinds, Fault::KINDS.into());
         for kind in kinds {
             let mut durations =
                 all.iter().filter(|step| step.fault.kind() == kind).map(|step| step.duration);

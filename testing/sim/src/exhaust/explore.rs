@@ -1,10 +1,13 @@
 //! [`Exhaustion`]: plays all plans with up to a number of faults.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use zk_curator_client::internal::Locked;
 
@@ -15,6 +18,11 @@ use crate::checkers::Violation;
 use crate::history::Event;
 use crate::outcome::{Outcome, RunStats};
 use crate::sim::Sim;
+
+/// The granularity with which servers end sessions.
+const TICK: Duration = Duration::from_millis(50);
+/// The sum of the pauses between the retries of an operation of a client.
+const RETRIES: Duration = Duration::from_secs(4);
 
 /// All runs of a [`Sim`] with up to a number of faults at its decision points.
 ///
@@ -47,6 +55,8 @@ pub struct Explored {
     pub points: usize,
     /// The number of different runs, by their points, writes and events.
     pub states: usize,
+    /// The number of runs with each kind of fault at their last point.
+    pub kinds: BTreeMap<&'static str, u64>,
     /// The figures of all runs that this process played.
     pub stats: RunStats,
     /// The runs with violations.
@@ -85,6 +95,16 @@ impl Exhaustion {
     /// Plays one fault per run, on one thread.
     pub fn new(sim: Sim) -> Self {
         Self { sim, faults: 1, jobs: 1, part: (0, 1), keep_going: false, progress: None }
+    }
+
+    /// Returns the seed whose run without faults has the most decision points: its clients have the
+    /// most to do with each other. `None` if there are no seeds.
+    pub fn busiest(sim: impl Fn(u64) -> Sim, seeds: Range<u64>) -> Option<u64> {
+        let points = |seed: &u64| {
+            let run = sim(*seed).plan(FaultPlan::default()).run();
+            (run.points.len(), Reverse(*seed))
+        };
+        seeds.max_by_key(points)
     }
 
     /// Sets the largest number of faults of a run. Default: 1.
@@ -130,7 +150,7 @@ impl Exhaustion {
         run: impl Fn() + Sync,
     ) -> io::Result<Explored> {
         let none = FaultPlan::default();
-        let root = self.play(&none);
+        let root = self.play(&none, None);
         let first = Played {
             plan: none.clone(),
             trace: trace(&root),
@@ -147,6 +167,7 @@ impl Exhaustion {
             explored.flaws.push(Flaw { plan: none, outcome: root });
             return Ok(explored);
         }
+        let bound = self.bound(&root);
         let mut seen: BTreeSet<u64> = [first.trace].into();
         let mut frontier = vec![first];
         for faults in 1..=self.faults {
@@ -157,16 +178,20 @@ impl Exhaustion {
                 faults,
                 frontier: &frontier,
                 ledger: &ledger,
+                bound,
                 next: AtomicUsize::new(0),
                 stop: AtomicBool::new(false),
                 done: Locked::default(),
                 run: &run,
             };
-            let Done { units, stats, flaws, broken } = tour.go();
+            let Done { units, kinds, stats, flaws, broken } = tour.go();
             if let Some(error) = broken {
                 return Err(error);
             }
             explored.runs.push(units.values().map(|unit| unit.runs).sum());
+            for (kind, count) in kinds {
+                *explored.kinds.entry(kind).or_default() += count;
+            }
             explored.stats.add(&stats);
             explored.flaws.extend(flaws);
             let reached = units.values().flat_map(|unit| unit.traces.iter().copied());
@@ -182,9 +207,29 @@ impl Exhaustion {
         Ok(explored)
     }
 
-    /// Returns a run with these faults.
-    fn play(&self, plan: &FaultPlan) -> Outcome {
-        self.sim.clone().plan(plan.clone()).run()
+    /// Plays a run with these faults, whose clients have this time to finish after the last fault.
+    fn play(&self, plan: &FaultPlan, bound: Option<Duration>) -> Outcome {
+        let mut outcome = self.sim.clone().plan(plan.clone()).run();
+        let waited = outcome.stats.longest_wait;
+        if let Some(bound) = bound.filter(|bound| waited > *bound) {
+            outcome.violation.get_or_insert_with(|| {
+                let broken =
+                    format!("the clients finish {waited:?} after the last fault, not in {bound:?}");
+                Violation::new("liveness", broken, Vec::new())
+            });
+        }
+        outcome
+    }
+
+    /// Returns the time in which all clients finish after the last fault: that of the run without
+    /// faults; a session timeout, and the tick of the servers, until the session of a client that
+    /// is gone has ended; the connection timeout; and all pauses of the retries of an operation.
+    fn bound(&self, root: &Outcome) -> Duration {
+        let session = self.sim.session_timeout;
+        let without_faults =
+            root.history.records().last().map(|record| record.at).unwrap_or_default();
+        let bound = without_faults + session + TICK + session * 2 + RETRIES;
+        bound.max(self.sim.patience.unwrap_or_default())
     }
 
     /// Describes the runs, for the progress file.
@@ -197,6 +242,17 @@ impl Exhaustion {
         )
     }
 
+    /// Returns what the clients should have achieved in these runs, if they have achieved none of
+    /// it.
+    #[must_use]
+    pub fn missing(&self, explored: &Explored) -> Option<String> {
+        let achieves = &self.sim.achieves;
+        let has = achieves.iter().any(|what| explored.stats.achieved.contains_key(what));
+        // Runs that are continued have their figures elsewhere.
+        let is_new = explored.stats.runs > 1;
+        (is_new && !has && !achieves.is_empty()).then(|| achieves.join(", "))
+    }
+
     fn is_in_part(&self, plan: &FaultPlan) -> bool {
         let (part, of) = self.part;
         let mut hasher = DefaultHasher::new();
@@ -206,12 +262,13 @@ impl Exhaustion {
 
     /// Leaves out faults that the violation does not need.
     pub fn shrink(&self, flaw: Flaw) -> Flaw {
+        let bound = Some(self.bound(&self.play(&FaultPlan::default(), None)));
         let checker = |outcome: &Outcome| outcome.violation.as_ref().map(|found| found.checker);
         let wanted = checker(&flaw.outcome);
         let mut smallest = flaw;
         'smaller: loop {
             for plan in smallest.plan.smaller().collect::<Vec<_>>() {
-                let outcome = self.play(&plan);
+                let outcome = self.play(&plan, bound);
                 if checker(&outcome) == wanted {
                     smallest = Flaw { plan, outcome };
                     continue 'smaller;
@@ -261,6 +318,7 @@ struct Tour<'a, R> {
     faults: usize,
     frontier: &'a [Played],
     ledger: &'a Ledger,
+    bound: Duration,
     next: AtomicUsize,
     stop: AtomicBool,
     done: Locked<Done>,
@@ -270,6 +328,7 @@ struct Tour<'a, R> {
 #[derive(Default)]
 struct Done {
     units: BTreeMap<usize, Unit>,
+    kinds: BTreeMap<&'static str, u64>,
     stats: RunStats,
     flaws: Vec<Flaw>,
     broken: Option<io::Error>,
@@ -308,7 +367,7 @@ impl<R: Fn() + Sync> Tour<'_, R> {
     /// Plays the extensions of a plan; `None` if the exploration stops meanwhile.
     fn extend(&self, plan: &FaultPlan) -> Option<Unit> {
         let exhaustion = self.exhaustion;
-        let base = exhaustion.play(plan);
+        let base = exhaustion.play(plan, None);
         let is_last = self.faults == exhaustion.faults;
         let mut unit = Unit::default();
         for plan in extensions(plan, &base.points) {
@@ -318,7 +377,7 @@ impl<R: Fn() + Sync> Tour<'_, R> {
             if is_last && !exhaustion.is_in_part(&plan) {
                 continue;
             }
-            let mut outcome = exhaustion.play(&plan);
+            let mut outcome = exhaustion.play(&plan, Some(self.bound));
             (self.run)();
             unit.runs += 1;
             let trace = trace(&outcome);
@@ -331,6 +390,9 @@ impl<R: Fn() + Sync> Tour<'_, R> {
                 outcome.violation = Some(violation);
             }
             let mut done = self.done.lock();
+            if let Some((_, fault)) = plan.faults().last() {
+                *done.kinds.entry(fault.kind()).or_default() += 1;
+            }
             done.stats.add(&outcome.stats);
             if outcome.violation.is_some() {
                 done.flaws.push(Flaw { plan, outcome });

@@ -14,13 +14,17 @@ use crate::{Client, Failure};
 
 const BARRIER: &str = "/barriers/release";
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("barrier", "DistributedBarrier: no waiter passes while it is set", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "barrier",
+    "DistributedBarrier: no waiter passes while it is set",
+    &["responses"],
+    |sim| {
         sim.workload(work)
             .checker(Linearizable::from(0).deleted_with(BARRIER, BARRIER))
             .leaves([BARRIER])
             .operator([BARRIER])
-    });
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

@@ -43,15 +43,19 @@ const LAG: Duration = Duration::from_secs(8);
 /// The time in which an exact state exists when few clients write.
 const EXACT: Duration = Duration::from_secs(2);
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("cache", "caches show states of the servers, and end with the newest", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "cache",
+    "caches show states of the servers, and end with the newest",
+    &["cache events", "views"],
+    |sim| {
         sim.workload(work)
             .checker(CacheViews::within(LAG))
             .leaves(["/cache", "/cache/**"])
             .common(["/cache/**"])
             .journal(["/cache", "/cache/**"])
             .releases()
-    });
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

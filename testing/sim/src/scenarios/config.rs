@@ -27,6 +27,7 @@ const ACTS: usize = 4;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "config",
     "configuration: updates are seen whole, in one order, and the newest last",
+    &["responses"],
     |sim| {
         sim.workload(work)
             .checker(Linearizable::from(0))

@@ -14,18 +14,23 @@ use crate::{Client, Failure};
 
 const COUNTER: &str = "/counters/orders";
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("counter", "DistributedAtomicLong: applied once or not at all", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "counter",
+    "DistributedAtomicLong: applied once or not at all",
+    &["responses"],
+    |sim| {
         sim.workload(|client| work(client, false))
             .checker(Linearizable::from(0).deleted_with(COUNTER, COUNTER))
             .checker(Doubts)
             .operator([COUNTER, "/counters/orders/_r_*"])
             .leaves(["/counters", COUNTER, "/counters/lock"])
-    });
+    },
+);
 
 pub(super) const WITHOUT_RECEIPTS: Scenario = Scenario::new(
     "counter_without_receipts",
     "DistributedAtomicLong: some processes write no receipts, and the node is not deleted",
+    &["responses"],
     |sim| {
         sim.workload(|client| work(client, true))
             .checker(Linearizable::from(0))

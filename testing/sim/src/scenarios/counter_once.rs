@@ -28,6 +28,7 @@ const LAST: u32 = 20;
 pub(super) const COUNTED: Scenario = Scenario::new(
     "counter_once",
     "DistributedAtomicLong: an addition with an id is applied once",
+    &["keys counted", "numbers issued", "responses"],
     |sim| {
         sim.workload(count)
             .checker(CountedOnce)
@@ -37,14 +38,18 @@ pub(super) const COUNTED: Scenario = Scenario::new(
     },
 );
 
-pub(super) const LATCH: Scenario =
-    Scenario::new("latch", "CountDownLatch: opens for all when every key was counted", |sim| {
+pub(super) const LATCH: Scenario = Scenario::new(
+    "latch",
+    "CountDownLatch: opens for all when every key was counted",
+    &["entries", "keys counted", "responses"],
+    |sim| {
         sim.workload(arrive)
             .checker(CountedOnce)
             .checker(BarrierEpochs::of(ARRIVALS.len()))
             .operator(["/latches/*/_r_*"])
             .leaves([LATCHES, "/latches/**"])
-    });
+    },
+);
 
 /// Counts keys, and records their numbers.
 struct Keys {

@@ -22,6 +22,7 @@ const ACTS: usize = 3;
 pub(super) const COMBINED: Scenario = Scenario::new(
     "counter_combined",
     "DistributedAtomicLong: the tasks of a process share writes",
+    &["responses"],
     |sim| {
         sim.workload(|client| work(client, |counter| counter))
             .checker(Linearizable::from(0))
@@ -34,6 +35,7 @@ pub(super) const COMBINED: Scenario = Scenario::new(
 pub(super) const PROMOTED: Scenario = Scenario::new(
     "counter_promoted",
     "DistributedAtomicLong: contending processes take the lock of the counter",
+    &["responses"],
     |sim| {
         sim.workload(|client| {
             let lock = || PromotedToLock::new(LOCK, Duration::from_secs(1));

@@ -44,6 +44,7 @@ const NOTE: &str = "\"note\":";
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "discovery",
     "service discovery: instances have their data, stay, and do not come back",
+    &["registrations", "views of members"],
     |sim| {
         sim.workload(work)
             .checker(GroupViews::default())

@@ -29,6 +29,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "double_barrier",
     "DistributedDoubleBarrier: whole rounds, back to back",
+    &["acquisitions"],
     |sim| sim.workload(work).checker(BarrierRounds::of(MEMBERS, GRACE)).leaves([HOME]),
 );
 

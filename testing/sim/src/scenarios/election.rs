@@ -15,10 +15,12 @@ use crate::checkers::{Exclusion, Violation};
 use crate::history::HoldMode;
 use crate::{Client, Failure};
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("election", "Election: one leader at a time, and what observers see", |sim| {
-        sim.workload(work).operator(["/election/*"]).checker(Exclusion::leader())
-    });
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "election",
+    "Election: one leader at a time, and what observers see",
+    &["acquisitions", "uses"],
+    |sim| sim.workload(work).operator(["/election/*"]).checker(Exclusion::leader()),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = connect(&client).await?;

@@ -2,6 +2,7 @@
 //! After the last fault, the node of the previous session must disappear soon after the next
 //! session is connected, before its timeout.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -17,10 +18,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// passes by it.
 const READS: u32 = 20;
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("farewell", "the previous session is closed when the next one connects", |sim| {
-        sim.workload(work)
-    });
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "farewell",
+    "the previous session is closed when the next one connects",
+    &["checks"],
+    |sim| sim.workload(work),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     // The timeout is shorter than an outage.
@@ -30,7 +33,7 @@ async fn work(client: Client) -> Result<(), Failure> {
     while client.next_round().is_some() && !client.no_more_faults() {
         let create = zk.create(path.as_str()).mode(CreateMode::Ephemeral).protected_by_data();
         let create = create.data(client.unique().to_string()).owned();
-        let Ok(node) = create.await else {
+        let Some(Ok(node)) = client.maybe_cancel(create.into_future()).await else {
             sleep(client.moment(Duration::from_millis(100))).await;
             continue;
         };

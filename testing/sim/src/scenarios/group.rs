@@ -19,7 +19,7 @@ use crate::{Client, Failure};
 const GROUP: &str = "/groups/workers";
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("group", "group membership: joins and leaves", |sim| {
+    Scenario::new("group", "group membership: joins and leaves", &["views of members"], |sim| {
         sim.workload(work).checker(GroupViews::default()).operator(["/groups/workers/*"]).crowd()
     });
 

@@ -17,15 +17,19 @@ const NODE: &str = "/data/orders";
 /// Some batches end by their time, most by the number of their turns.
 const WITHIN: Duration = Duration::from_millis(300);
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("handover", "HandoverMutex: one holder at a time", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "handover",
+    "HandoverMutex: one holder at a time",
+    &["acquisitions", "uses"],
+    |sim| {
         sim.workload(three)
             .operator(["/locks/orders/*"])
             .patience_after_faults(Duration::from_secs(120))
             .checker(Exclusion::in_turns())
             .nodes([NODE])
             .sequences([LOCK])
-    });
+    },
+);
 
 async fn three(client: Client) -> Result<(), Failure> {
     let lock = InterProcessMutex::new(&client.connect().await?, LOCK);

@@ -16,7 +16,7 @@ const COUNTER: &str = "/ids/orders";
 const ACTS: usize = 4;
 
 pub(super) const SCENARIO: Scenario =
-    Scenario::new("id_blocks", "IdBlocks: no number twice", |sim| {
+    Scenario::new("id_blocks", "IdBlocks: no number twice", &["numbers issued"], |sim| {
         sim.workload(work)
             .checker(IssuedOnce)
             .operator(["/ids/orders/_r_*"])

@@ -25,8 +25,11 @@ const JOBS: &str = "/jobs";
 /// The number of attempts after which a job has failed permanently.
 const MOST_ATTEMPTS: u32 = 6;
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("jobs", "Jobs: completed once, only by a worker with its lease", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "jobs",
+    "Jobs: completed once, only by a worker with its lease",
+    &["acquisitions", "dead letters", "items acknowledged", "items processed by bodies", "uses"],
+    |sim| {
         sim.workload(work)
             .checker(checkers::Delivery::exactly_once().in_order().counted().one_at_a_time())
             .checker(Exclusion::mutual())
@@ -34,7 +37,8 @@ pub(super) const SCENARIO: Scenario =
             .leaves(["/jobs", "/jobs/*", "/jobs/pending/b-*", "/jobs/*/b|*", "/jobs/ids/*"])
             .operator(["/jobs/leases/*"])
             .crowd()
-    });
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

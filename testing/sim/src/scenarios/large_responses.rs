@@ -21,6 +21,7 @@ const NAME: usize = 80;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "large_responses",
     "a response over the limit fails a request, not the connection",
+    &["checks"],
     |sim| sim.workload(work).leaves(["/crowd", "/crowd/*"]),
 );
 

@@ -15,6 +15,7 @@ use crate::{Client, Failure};
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "leader_latch",
     "LeaderLatch: one leader at a time, and what observers see",
+    &["acquisitions", "leaders observed", "uses"],
     |sim| {
         sim.workload(work)
             .operator(["/election/*"])

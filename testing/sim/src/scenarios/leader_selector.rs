@@ -25,6 +25,7 @@ const MOST_TERMS: u64 = 40;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "leader_selector",
     "LeaderSelector: one body at a time, and what observers see",
+    &["acquisitions", "leaders observed", "uses"],
     |sim| {
         sim.workload(work)
             .operator(["/election/*"])

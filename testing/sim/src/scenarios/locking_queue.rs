@@ -23,6 +23,7 @@ const MOST_DELIVERIES: u32 = 6;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "locking_queue",
     "LockingQueue: in order, processed once, only by a consumer with its claim",
+    &["acquisitions", "dead letters", "items acknowledged", "items processed by bodies", "uses"],
     |sim| {
         sim.workload(work)
             .checker(checkers::Delivery::exactly_once().in_order().counted())

@@ -27,6 +27,7 @@ const ALONE: usize = 2;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "many_claims",
     "LockingQueue: returned items are delivered again soon, even with many claims",
+    &["items acknowledged", "items returned"],
     |sim| {
         sim.workload(work)
             .checker(Redelivery::within(SOON))
@@ -100,7 +101,7 @@ async fn next(
     consumer: &mut LockingConsumer,
     most: Duration,
 ) -> Option<LockingDelivery> {
-    let item = timeout(most, consumer.next()).await.ok()?.ok()?;
+    let item = client.maybe_cancel(timeout(most, consumer.next())).await?.ok()?.ok()?;
     let name = name_of(item.data());
     client.record(Queue::Taken { queue: queue(), item: name, attempt: item.attempt() });
     Some(item)

@@ -36,6 +36,7 @@ const TRIES: u32 = 100;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "migrations",
     "MigrationManager: every migration once and in order, by processes of several versions",
+    &["migrations", "numbers issued"],
     |sim| {
         sim.workload(work)
             .checker(Migrations)

@@ -23,14 +23,17 @@ const NODES: [&str; 4] = ["/data/a", "/data/b", "/data/c", "/data/d"];
 /// `/accounts/a`.
 const MIXED: [&str; 4] = ["/accounts/a", "/accounts/a-b", "/accounts/c", "/accounts/d"];
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("multi", "InterProcessMultiLock: two or three of four locks", |sim| {
-        sim.workload(mutexes).checker(Exclusion::mutual()).nodes(NODES).sequences(LOCKS)
-    });
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "multi",
+    "InterProcessMultiLock: two or three of four locks",
+    &["acquisitions", "uses"],
+    |sim| sim.workload(mutexes).checker(Exclusion::mutual()).nodes(NODES).sequences(LOCKS),
+);
 
 pub(super) const OF_ALL_KINDS: Scenario = Scenario::new(
     "multi_mixed",
     "InterProcessMultiLock: locks of several kinds and namespaces",
+    &["acquisitions", "uses"],
     |sim| sim.workload(mixed).checker(Exclusion::handed_over()).nodes(NODES).sequences(MIXED),
 );
 

@@ -14,24 +14,33 @@ const LOCK: &str = "/locks/orders";
 /// The znode that is used as a resource.
 const NODE: &str = "/orders";
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("mutex", "InterProcessMutex, with a resource that checks tokens", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "mutex",
+    "InterProcessMutex, with a resource that checks tokens",
+    &["acquisitions", "uses"],
+    |sim| {
         sim.workload(|client| work(client, Protected::Tokens))
             .checker(Exclusion::mutual())
             .operator([LOCK, "/locks/orders/*"])
-    });
+    },
+);
 
-pub(super) const FENCED: Scenario =
-    Scenario::new("mutex_fenced", "InterProcessMutex, fenced transactions", |sim| {
+pub(super) const FENCED: Scenario = Scenario::new(
+    "mutex_fenced",
+    "InterProcessMutex, fenced transactions",
+    &["acquisitions", "uses"],
+    |sim| {
         sim.workload(|client| work(client, Protected::Node(NODE)))
             .checker(Exclusion::mutual())
             .operator(["/locks/orders/*"])
             .nodes([NODE])
-    });
+    },
+);
 
 pub(super) const UNFENCED: Scenario = Scenario::new(
     "mutex_unfenced",
     "InterProcessMutex, with a resource that accepts any token",
+    &["acquisitions", "uses"],
     |sim| sim.workload(|client| work(client, Protected::Nothing)).checker(Exclusion::mutual()),
 )
 .demonstration();

@@ -21,13 +21,17 @@ const PASSING: &str = "passing";
 /// The number of actions in a round.
 const ACTS: usize = 4;
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("name", "name service: rebound by version, and followed", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "name",
+    "name service: rebound by version, and followed",
+    &["responses"],
+    |sim| {
         sim.workload(work)
             .checker(Linearizable::from(UNBOUND).deleted_with(LASTING, "/names/persistent"))
             .leaves(["/names", "/names/persistent", "/names/persistent/_b_*"])
             .operator(["/names/persistent", "/names/passing"])
-    });
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let names = NameService::new(&client.connect().await?, NAMES);

@@ -29,18 +29,23 @@ const AFTER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_m
 /// The maximum number of runs of a slot.
 const MOST: u32 = 4;
 
-pub(super) const AT_MOST: Scenario =
-    Scenario::new("once_per", "OncePer: no slot runs twice, even if clocks differ", |sim| {
+pub(super) const AT_MOST: Scenario = Scenario::new(
+    "once_per",
+    "OncePer: no slot runs twice, even if clocks differ",
+    &["numbers issued"],
+    |sim| {
         sim.workload(at_most_once).checker(IssuedOnce).operator(["/cron/once/_c_*"]).leaves([
             "/cron",
             ONCE,
             "/cron/once/2*",
         ])
-    });
+    },
+);
 
 pub(super) const AT_LEAST: Scenario = Scenario::new(
     "once_per_again",
     "OncePer: every slot is run until it is done or given up, by one member at a time",
+    &["numbers issued"],
     |sim| {
         sim.workload(at_least_once)
             .checker(IssuedOnce)
@@ -53,6 +58,7 @@ pub(super) const AT_LEAST: Scenario = Scenario::new(
 pub(super) const FORGETS: Scenario = Scenario::new(
     "once_per_forgets",
     "OncePer: a slot that was done does not run again after it was deleted, even if clocks differ",
+    &["numbers issued"],
     |sim| {
         sim.workload(at_least_once_of_few).checker(SettledForGood).leaves([
             "/cron",

@@ -23,6 +23,7 @@ const NAMES: usize = 2;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "owned",
     "OwnedNode, protected creates, guaranteed deletes: no node is left, and none of another client is deleted",
+    &["acquisitions", "uses"],
     |sim| sim.workload(work).checker(Exclusion::mutual()).operator(["/owned/shared/*"]),
 );
 

@@ -39,6 +39,7 @@ const RUN: Duration = Duration::from_secs(3);
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "partitioner",
     "SetPartitioner: one owner for each part, and each part with its owner in the end",
+    &["acquisitions", "divisions", "uses"],
     |sim| {
         sim.workload(work)
             .checker(Exclusion::handed_over())

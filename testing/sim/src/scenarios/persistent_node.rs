@@ -26,6 +26,7 @@ const MOST_TRIES: u32 = 12;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "persistent_node",
     "PersistentNode: a node that is reported as present has its data",
+    &["checks"],
     |sim| sim.workload(work).leaves(["/nodes", "/nodes/*"]),
 );
 

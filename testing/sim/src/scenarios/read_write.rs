@@ -15,6 +15,7 @@ const NODE: &str = "/data/catalogue";
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "read_write",
     "InterProcessReadWriteLock: readers share, a writer is alone",
+    &["acquisitions", "uses"],
     |sim| {
         sim.workload(visit)
             .operator(["/locks/catalogue/*"])

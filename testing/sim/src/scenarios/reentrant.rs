@@ -11,14 +11,18 @@ use crate::{Client, Failure};
 const LOCK: &str = "/locks/orders";
 const NODE: &str = "/data/orders";
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("reentrant", "ReentrantMutex: one owner at a time", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "reentrant",
+    "ReentrantMutex: one owner at a time",
+    &["acquisitions", "uses"],
+    |sim| {
         sim.workload(two)
             .operator(["/locks/orders/*"])
             .checker(Exclusion::mutual())
             .nodes([NODE])
             .sequences([LOCK])
-    });
+    },
+);
 
 async fn two(client: Client) -> Result<(), Failure> {
     let lock = ReentrantMutex::new(&client.connect().await?, LOCK);

@@ -21,6 +21,7 @@ const LOCKS: [&str; 2] = ["/locks/report-0", "/locks/report-1"];
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "revocable_waiting",
     "RevocableReadWriteLock: nodes of waiters are removed by force",
+    &["acquisitions", "uses"],
     |sim| sim.workload(visit).checker(Exclusion::read_write()).sequences(LOCKS),
 );
 

@@ -17,6 +17,7 @@ const NODE: &str = "/data/report";
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "revocable",
     "RevocableReadWriteLock: holders release the lock on request, or are forced to",
+    &["acquisitions", "uses"],
     |sim| {
         sim.workload(visit)
             .operator(["/locks/report/*"])

@@ -7,15 +7,21 @@ use crate::sim::Sim;
 pub struct Scenario {
     name: &'static str,
     about: &'static str,
+    achieves: &'static [&'static str],
     set_up: fn(Sim) -> Sim,
     demonstrates: bool,
 }
 
 impl Scenario {
-    /// Creates a scenario with its name on the command line of `zk-sim`, a line of description, and
-    /// the function that sets up a run.
-    pub const fn new(name: &'static str, about: &'static str, set_up: fn(Sim) -> Sim) -> Self {
-        Self { name, about, set_up, demonstrates: false }
+    /// Creates a scenario with its name on the command line of `zk-sim`, a line of description,
+    /// [what it achieves](Sim::achieves), and the function that sets up a run.
+    pub const fn new(
+        name: &'static str,
+        about: &'static str,
+        achieves: &'static [&'static str],
+        set_up: fn(Sim) -> Sim,
+    ) -> Self {
+        Self { name, about, achieves, set_up, demonstrates: false }
     }
 
     /// Marks a scenario that fails on purpose, to show an error. It runs only if it is named
@@ -46,7 +52,7 @@ impl Scenario {
 
     /// Sets up a run of this scenario.
     fn set_up(&self, sim: Sim) -> Sim {
-        (self.set_up)(sim)
+        (self.set_up)(sim.achieves(self.achieves))
     }
 }
 

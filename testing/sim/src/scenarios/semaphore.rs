@@ -15,13 +15,17 @@ use crate::{Client, Failure};
 const SEMAPHORE: &str = "/locks/printers";
 const LEASES: u32 = 3;
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("semaphore", "InterProcessSemaphore: three permits", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "semaphore",
+    "InterProcessSemaphore: three permits",
+    &["acquisitions", "uses"],
+    |sim| {
         sim.workload(print)
             .operator(["/locks/printers/leases/*"])
             .checker(Exclusion::at_most(LEASES as usize))
             .sequences(["/locks/printers/locks", "/locks/printers/leases"])
-    });
+    },
+);
 
 /// The path of the shared limit.
 const LIMIT: &str = "/limits/printers";
@@ -29,6 +33,7 @@ const LIMIT: &str = "/limits/printers";
 pub(super) const LIMITED: Scenario = Scenario::new(
     "semaphore_shared_count",
     "InterProcessSemaphore: its limit is a SharedCount that changes",
+    &["acquisitions", "responses", "uses"],
     |sim| {
         sim.workload(print_limited)
             .operator(["/locks/printers/leases/*", "/limits/printers/_r_*"])
@@ -44,6 +49,7 @@ const KAZOO_LOCK: &str = "/locks/printers-__lock__";
 pub(super) const KAZOO: Scenario = Scenario::new(
     "semaphore_kazoo",
     "InterProcessSemaphore: three permits in the layout of kazoo",
+    &["acquisitions", "uses"],
     |sim| {
         sim.workload(print_with_kazoo)
             .operator(["/locks/printers/*"])

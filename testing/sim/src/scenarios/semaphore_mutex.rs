@@ -14,14 +14,18 @@ use crate::{Client, Failure};
 const LOCK: &str = "/locks/orders";
 const NODE: &str = "/data/orders";
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("semaphore_mutex", "InterProcessSemaphoreMutex: one holder at a time", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "semaphore_mutex",
+    "InterProcessSemaphoreMutex: one holder at a time",
+    &["acquisitions", "uses"],
+    |sim| {
         sim.workload(work)
             .operator(["/locks/orders/leases/*"])
             .checker(Exclusion::mutual())
             .nodes([NODE])
             .sequences(["/locks/orders/locks", "/locks/orders/leases"])
-    });
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

@@ -24,6 +24,7 @@ const PAIRS: &str = "/leases/pairs";
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "session_lease",
     "SessionLease: it ends for its client before the servers, and with all its nodes",
+    &["acquisitions", "uses"],
     |sim| {
         sim.workload(work).checker(Exclusion::mutual()).operator([HELD]).nodes(["/leases", PAIRS])
     },

@@ -23,6 +23,7 @@ const IN_THE_MIDDLE: Duration = Duration::from_millis(20);
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "shared_value",
     "SharedValue: of two clients that saw the same value, one replaces it",
+    &["responses", "values followed"],
     |sim| {
         sim.workload(work)
             .checker(Linearizable::from(0))

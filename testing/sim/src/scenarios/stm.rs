@@ -39,6 +39,7 @@ const ACTS: usize = 4;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "stm",
     "transactions over many nodes: one order for all, and no body sees two states",
+    &["transactions"],
     |sim| {
         sim.workload(work)
             .checker(Serializable::default())

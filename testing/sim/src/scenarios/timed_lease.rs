@@ -19,13 +19,17 @@ const SHORT: Duration = Duration::from_millis(200);
 /// The most takes of one round.
 const TAKES: usize = 8;
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("timed_lease", "TimedLease: one holder, even if servers' clocks differ", |sim| {
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "timed_lease",
+    "TimedLease: one holder, even if servers' clocks differ",
+    &["acquisitions", "uses"],
+    |sim| {
         sim.workload(work)
             .checker(Exclusion::mutual().notice(Duration::ZERO))
             .server_clocks_differ(CLOCKS)
             .leaves(["/leases", LEASE, "/leases/orders/lease_holder", "/leases/orders/_i_*"])
-    });
+    },
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

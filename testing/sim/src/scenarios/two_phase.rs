@@ -18,10 +18,12 @@ pub(super) const PARENT: &str = "/transactions";
 const SITES: [&str; 3] = ["a", "b", "c"];
 const FORMS: [Form; 3] = [Form::Symmetric, Form::Coordinated, Form::Ephemeral];
 
-pub(super) const SCENARIO: Scenario =
-    Scenario::new("two_phase", "two-phase commit: committed everywhere or nowhere", |sim| {
-        sim.workload(work).common(["/transactions/*/*"]).checker(AtomicCommit::default())
-    });
+pub(super) const SCENARIO: Scenario = Scenario::new(
+    "two_phase",
+    "two-phase commit: committed everywhere or nowhere",
+    &["decisions"],
+    |sim| sim.workload(work).common(["/transactions/*/*"]).checker(AtomicCommit::default()),
+);
 
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;

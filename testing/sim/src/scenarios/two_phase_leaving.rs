@@ -28,6 +28,7 @@ const MOST: usize = 8;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "two_phase_leaving",
     "two-phase commit: sites that vote and end their session",
+    &["decisions"],
     |sim| sim.workload(work).common(["/transactions/*/*"]).checker(AtomicCommit),
 );
 

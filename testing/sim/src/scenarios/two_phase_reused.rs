@@ -23,6 +23,7 @@ const PATHS: usize = 2;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "two_phase_reused",
     "two-phase commit at reused paths: executed once for each begin",
+    &["decisions"],
     |sim| {
         sim.workload(work).common(["/transactions/*/*"]).checker(AtomicCommit).checker(OncePerBegin)
     },

@@ -21,6 +21,7 @@ const APART: i64 = 1_000_000;
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "typed_cache",
     "TypedCache: no modification is lost, and a put is visible when it returns",
+    &["responses"],
     |sim| sim.workload(work).checker(Linearizable::from(0)).leaves([PARENT, NUMBER]),
 );
 

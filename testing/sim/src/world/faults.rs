@@ -25,21 +25,64 @@ impl World<'_> {
         place
     }
 
+    /// Counts a fault that has hit a client.
+    pub(super) fn hit(&mut self, kind: FaultKind) {
+        *self.hits.entry(kind).or_default() += 1;
+    }
+
+    /// Returns `true` if a fault hits a client when it begins. Others are counted when they hit.
+    fn hits_at_once(&self, action: &FaultAction) -> bool {
+        match action {
+            FaultAction::LoseRequests { .. }
+            | FaultAction::LoseReplies { .. }
+            | FaultAction::DelayRequests { .. }
+            | FaultAction::Throttle { .. }
+            | FaultAction::Expire { .. }
+            | FaultAction::Disconnect { .. }
+            | FaultAction::Operate { .. }
+            | FaultAction::Cancel { .. } => false,
+            FaultAction::CutLink { client, .. }
+            | FaultAction::CutClient { client, .. }
+            | FaultAction::SlowNetwork { client, .. }
+            | FaultAction::PauseClient { client }
+            | FaultAction::KillClient { client, .. }
+            | FaultAction::Busy { client, .. }
+            | FaultAction::Close { client, .. } => {
+                self.seats.iter().any(|seat| seat.number == *client && !seat.finished)
+            }
+            // The run is over when all clients have finished.
+            FaultAction::IsolateServer { .. }
+            | FaultAction::KillServer { .. }
+            | FaultAction::StopServer { .. }
+            | FaultAction::Outage
+            | FaultAction::ChangeLeader
+            | FaultAction::Lag { .. }
+            | FaultAction::ReapContainers
+            | FaultAction::Jump { .. } => true,
+        }
+    }
+
     pub(super) async fn begin(&mut self, index: usize) {
         let fault = self.schedule[index].1.clone();
         *self.begun.entry(fault.action.kind()).or_default() += 1;
+        if self.hits_at_once(&fault.action) {
+            self.hit(fault.action.kind());
+        }
         let begins = self.note(index, "");
         self.injected.push(Injected { fault: self.schedule[index].0, begins, ends: None });
         match &fault.action {
             FaultAction::Disconnect { client } => {
                 for session in self.sessions_of(*client) {
-                    self.cluster.disconnect(session);
+                    if self.cluster.disconnect(session) {
+                        self.hit(FaultKind::Disconnect);
+                    }
                 }
             }
             FaultAction::ChangeLeader => drop(self.cluster.change_leader()),
             FaultAction::Expire { client } => {
                 for session in self.sessions_of(*client) {
                     if self.cluster.expire(session) {
+                        self.hit(FaultKind::Expire);
                         let who = self
                             .seats
                             .iter()
@@ -49,7 +92,11 @@ impl World<'_> {
                     }
                 }
             }
-            FaultAction::Operate { place } => self.operator().delete_at(*place),
+            FaultAction::Operate { place } => {
+                if self.operator().delete_at(*place) {
+                    self.hit(FaultKind::Operator);
+                }
+            }
             FaultAction::Close { client, late } => {
                 let seat = self.seats.iter().find(|seat| seat.number == *client);
                 if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
@@ -93,7 +140,9 @@ impl World<'_> {
         if let Some(injected) = self.injected.iter_mut().find(|injected| injected.fault == number) {
             injected.ends = Some(ends);
         }
-        self.rules.remove(&index);
+        if self.rules.remove(&index).is_some_and(|rule| rule.hits() > 0) {
+            self.hit(self.schedule[index].1.action.kind());
+        }
         self.lags.remove(&index);
     }
 

@@ -61,7 +61,12 @@ pub(super) struct World<'a> {
     /// The numbers of the servers that are cut off from the other servers.
     isolated: BTreeSet<usize>,
     begun: BTreeMap<FaultKind, u64>,
+    hits: BTreeMap<FaultKind, u64>,
     injected: Vec<Injected>,
+    /// The time since the start of the run at which the last fault of a plan was over.
+    undisturbed_since: Duration,
+    /// The time from then to the end of the last client.
+    waited: Duration,
     /// The requests for nodes that an operator may delete; `None` if there is no operator.
     looks: Option<ExistenceChecks>,
     /// Refuses requests that older servers do not know, and counts decision points.
@@ -76,7 +81,11 @@ pub(super) struct End {
     /// The hash of what the servers wrote.
     pub(super) writes: u64,
     pub(super) begun: BTreeMap<FaultKind, u64>,
+    pub(super) hits: BTreeMap<FaultKind, u64>,
     pub(super) injected: Vec<Injected>,
+    /// The time from the end of the last fault of a plan, or from the end of the time for faults
+    /// if clients wait for that, to the end of the last client.
+    pub(super) waited: Duration,
     pub(super) requests: u64,
     pub(super) sessions: u64,
     pub(super) polls: u64,
@@ -114,7 +123,10 @@ impl<'a> World<'a> {
             held: BTreeSet::new(),
             isolated: BTreeSet::new(),
             begun: BTreeMap::new(),
+            hits: BTreeMap::new(),
             injected: Vec::new(),
+            undisturbed_since: Duration::ZERO,
+            waited: Duration::ZERO,
             looks: None,
             _permanent: refused.into_iter().collect(),
         };
@@ -165,7 +177,9 @@ impl<'a> World<'a> {
             polls: self.watch.polls(),
             run: self.run,
             begun: self.begun,
+            hits: self.hits,
             injected: self.injected,
+            waited: self.waited,
         }
     }
 
@@ -233,6 +247,9 @@ impl<'a> World<'a> {
         for index in std::mem::take(&mut self.active) {
             self.put_right(index);
         }
+        if self.run.cancelled() > 0 {
+            self.hit(FaultKind::Cancel);
+        }
         self.reconcile().await;
         self.run.end_faults();
         let patience = self.sim.patience();
@@ -246,6 +263,9 @@ impl<'a> World<'a> {
             }
         }
         self.take_note_of_finished();
+        if self.points.is_some() {
+            self.waited = self.run.elapsed().saturating_sub(self.undisturbed_since);
+        }
         self.no_task_is_left().await?;
         self.nothing_is_left().await?;
         self.check_no_foreign_deletes()

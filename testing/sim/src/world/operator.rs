@@ -41,19 +41,20 @@ impl NodeOperator {
         paths
     }
 
-    /// Deletes the node at a place: zero is the first node, `u16::MAX` the last one.
-    pub(super) fn delete_at(&self, place: u16) {
+    /// Deletes the node at a place: zero is the first node, `u16::MAX` the last one. Returns `true`
+    /// if there is one.
+    pub(super) fn delete_at(&self, place: u16) -> bool {
         let paths = self.nodes();
-        if let Some(path) = paths.get(paths.len() * usize::from(place) / (1 << 16)) {
-            self.delete(path);
-        }
+        let path = paths.get(paths.len() * usize::from(place) / (1 << 16));
+        path.is_some_and(|path| self.delete(path))
     }
 
-    /// Deletes a node and everything below it. Without a leader, no node can be deleted.
-    pub(super) fn delete(&self, path: &str) {
-        if let Ok(removed) = self.cluster.remove(path) {
-            let tokens = removed.into_iter().map(|stat| stat.czxid).collect();
-            self.run.record(ProcessId::World, Operator::Removed { path: Name::from(path), tokens });
-        }
+    /// Deletes a node and everything below it. Returns `true` if it was deleted: without a leader,
+    /// no node is.
+    pub(super) fn delete(&self, path: &str) -> bool {
+        let Ok(removed) = self.cluster.remove(path) else { return false };
+        let tokens = removed.into_iter().map(|stat| stat.czxid).collect();
+        self.run.record(ProcessId::World, Operator::Removed { path: Name::from(path), tokens });
+        true
     }
 }

@@ -44,7 +44,7 @@ impl World<'_> {
                     PointFault::Operate { node } => {
                         note(&run, struck);
                         if let Some(path) = operable.get(node) {
-                            operator.delete(path);
+                            let _is_deleted = operator.delete(path);
                         }
                     }
                     PointFault::LoseRequest => verdict = Verdict::LoseRequest,
@@ -79,6 +79,8 @@ impl World<'_> {
             let is_past = Instant::now() >= horizon;
             let first = ends.first().copied();
             if is_past && first.is_none() && points.is_idle() {
+                // Some clients wait until there will be no more faults.
+                self.undisturbed_since = self.run.elapsed();
                 break;
             }
             let next = match first {
@@ -93,12 +95,14 @@ impl World<'_> {
                 struck = points.next() => {
                     self.take_note_of_finished();
                     ends.extend(self.strike(struck).await);
+                    self.undisturbed_since = self.run.elapsed();
                 }
                 () = sleep_until(next) => {
                     self.take_note_of_finished();
                     if let Some((end, index)) = first.filter(|(end, _)| *end <= Instant::now()) {
                         ends.remove(&(end, index));
                         self.end(index).await;
+                        self.undisturbed_since = self.run.elapsed();
                     }
                 }
             }

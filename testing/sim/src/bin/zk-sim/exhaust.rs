@@ -8,16 +8,43 @@ use zk_curator_sim::{Exhaustion, Explored, Flaw, Scenario, Sim};
 
 use crate::options::{Exhaust, Options};
 
+/// The number of seeds of which the busiest is chosen.
+const SEEDS: u64 = 64;
+
 /// Plays all runs of a scenario, and prints what it found. Returns `true` if there was no
 /// violation.
-pub(crate) fn explore(
+pub(crate) fn explore_all(
+    options: &Options,
+    size: &Exhaust,
+    scenario: &Scenario,
+) -> Result<bool, lexopt::Error> {
+    let mut seeds = options.seeds.clone();
+    if size.busiest {
+        // The options were valid with the first seed, so they are with the others.
+        let sim = |seed| options.sim(scenario, seed).unwrap_or_else(|_| Sim::seed(seed));
+        let seed = Exhaustion::busiest(sim, 0..SEEDS).unwrap_or_default();
+        seeds = seed..seed + 1;
+    }
+    let mut sound = true;
+    for seed in seeds {
+        sound &= explore(options, size, scenario, options.sim(scenario, seed)?)?;
+        if !sound && !options.keep_going {
+            break;
+        }
+    }
+    Ok(sound)
+}
+
+/// Plays all runs of a seed.
+fn explore(
     options: &Options,
     size: &Exhaust,
     scenario: &Scenario,
     sim: Sim,
 ) -> Result<bool, lexopt::Error> {
+    let name = format!("{} {}", scenario.name(), sim.arguments());
     let (part, of) = size.part;
-    let mut exhaustion = Exhaustion::new(sim)
+    let mut exhaustion = Exhaustion::new(sim.clone())
         .faults(size.faults)
         .jobs(options.jobs)
         .part(part, of)
@@ -31,8 +58,7 @@ pub(crate) fn explore(
         let seconds = began.elapsed().as_secs_f64();
         let rate = played.load(Ordering::Relaxed) as f64 / seconds;
         println!(
-            "{}: about {runs} runs with {faults} faults; {seconds:.0} s, {rate:.0} runs/s so far",
-            scenario.name()
+            "{name}: about {runs} runs with {faults} faults; {seconds:.0} s, {rate:.0} runs/s so far"
         );
     };
     let is_terminal = std::io::stderr().is_terminal();
@@ -46,18 +72,22 @@ pub(crate) fn explore(
     if is_terminal {
         eprint!("\r\x1b[K");
     }
+    let missing = exhaustion.missing(&explored);
     let flaws = std::mem::take(&mut explored.flaws);
     let violations = flaws.len();
     for flaw in flaws {
         let flaw = if options.shrink { exhaustion.shrink(flaw) } else { flaw };
-        explain(options, scenario, &flaw);
+        explain(options, scenario, &sim, &flaw);
     }
     let seconds = began.elapsed().as_secs_f64();
-    report(options, scenario, &explored, violations, seconds);
-    Ok(violations == 0)
+    report(&name, &explored, violations, seconds);
+    if let Some(missing) = &missing {
+        println!("  VACUOUS: the runs achieve none of: {missing}");
+    }
+    Ok(violations == 0 && missing.is_none())
 }
 
-fn explain(options: &Options, scenario: &Scenario, flaw: &Flaw) {
+fn explain(options: &Options, scenario: &Scenario, sim: &Sim, flaw: &Flaw) {
     let Flaw { plan, outcome, .. } = flaw;
     let Some(violation) = &outcome.violation else { return };
     println!("VIOLATION of {} with the faults {plan}: {violation}\n", scenario.name());
@@ -69,28 +99,22 @@ fn explain(options: &Options, scenario: &Scenario, flaw: &Flaw) {
     println!("\nhistory:\n{}", outcome.history);
     println!("what proves it:\n{}", outcome.history.excerpt(&violation.records));
     println!("violation: {violation}");
-    println!("again: {} --plan {plan}\n", options.command_of_seed(scenario));
+    println!("again: {} --plan {plan}\n", options.command(scenario, sim));
 }
 
-fn report(
-    options: &Options,
-    scenario: &Scenario,
-    explored: &Explored,
-    violations: usize,
-    seconds: f64,
-) {
+fn report(name: &str, explored: &Explored, violations: usize, seconds: f64) {
     let runs: u64 = explored.runs.iter().sum();
     let levels: Vec<_> = explored.runs.iter().map(ToString::to_string).collect();
     println!(
-        "{}: seed {}, {}: {violations} violations; {} points, {runs} runs ({}), {} states; {seconds:.1} s, {:.0} runs/s",
-        scenario.name(),
-        options.seeds.start,
-        options.size(),
+        "{name}: {violations} violations; {} points, {runs} runs ({}), {} states; {seconds:.1} s, {:.0} runs/s",
         explored.points,
         levels.join(" + "),
         explored.states,
         runs as f64 / seconds,
     );
+    let kinds: Vec<_> =
+        explored.kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    println!("  last faults: {}", kinds.join(" "));
     for line in explored.stats.to_string().lines() {
         println!("  {line}");
     }

@@ -35,7 +35,8 @@ The exit code is 0 without a violation, 1 with one, 2 for wrong options.
   --coverage                  print how many faults of each kind hit between each two events
   --no-shrink                 print a run with a violation without shrinking it
   --keep-going                continue after a violation, and count the violations
-  --exhaust                   play every set of faults at the decision points of one seed, in place of random faults
+  --exhaust                   play every set of faults at the decision points of each seed, in place of random faults;
+                              without --seed, of the busiest of the first 64 seeds
   --faults N                  with --exhaust: the largest number of faults of a run [1]
   --part I/N                  with --exhaust: only this part, from 0, of N parts of the runs with the most faults [0/1]
   --progress FILE             with --exhaust and one scenario: continue where an earlier exploration has stopped
@@ -82,6 +83,8 @@ pub(crate) struct Exhaust {
     pub(crate) faults: usize,
     pub(crate) part: (u64, u64),
     pub(crate) progress: Option<PathBuf>,
+    /// Chooses the busiest of the first seeds.
+    pub(crate) busiest: bool,
 }
 
 impl Options {
@@ -128,20 +131,15 @@ impl Options {
         if !self.settings {
             size += ", no settings";
         }
-        if self.keep_faults.is_some() || self.keep_clients.is_some() || self.keep_settings.is_some()
-        {
+        if self.is_part() {
             size += ", parts of runs";
         }
         size
     }
 
-    /// Returns the command that repeats a run of a scenario with the first seed.
-    pub(crate) fn command_of_seed(&self, scenario: &Scenario) -> String {
-        match self.sim(scenario, self.seeds.start) {
-            Ok(sim) => self.command(scenario, &sim),
-            // The options were valid before.
-            Err(_) => String::new(),
-        }
+    /// Returns `true` if parts of the runs are left out.
+    pub(crate) fn is_part(&self) -> bool {
+        self.keep_faults.is_some() || self.keep_clients.is_some() || self.keep_settings.is_some()
     }
 
     /// Returns the command that repeats a run of a scenario.
@@ -181,14 +179,18 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         exhaust: None,
         plan: None,
     };
-    let (mut exhaust, mut part, mut progress) = (false, (0, 1), None);
+    let (mut exhaust, mut part, mut progress, mut has_seeds) = (false, (0, 1), None, false);
     let mut without = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("scenario") => options.scenarios = scenarios_of(&value(&mut parser)?)?,
             Arg::Long("without") => without = scenarios_of(&value(&mut parser)?)?,
-            Arg::Long("seeds") => options.seeds = range(&value(&mut parser)?)?,
+            Arg::Long("seeds") => {
+                has_seeds = true;
+                options.seeds = range(&value(&mut parser)?)?;
+            }
             Arg::Long("seed") => {
+                has_seeds = true;
                 let seed = number(&mut parser)?;
                 options.seeds = seed..seed + 1;
             }
@@ -237,7 +239,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             None => 1,
             Some(text) => text.parse().map_err(|error| format!("--faults {text}: {error}"))?,
         };
-        options.exhaust = Some(Exhaust { faults, part, progress });
+        options.exhaust = Some(Exhaust { faults, part, progress, busiest: !has_seeds });
     } else if let Some(text) = &options.faults {
         mix(text)?;
     }
