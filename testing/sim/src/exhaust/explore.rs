@@ -260,6 +260,14 @@ impl Exhaustion {
         hasher.finish() % of == part
     }
 
+    /// Plays a plan again. Returns `None` if it has no violation.
+    #[must_use]
+    pub fn replay(&self, plan: &FaultPlan) -> Option<Flaw> {
+        let bound = self.bound(&self.play(&FaultPlan::default(), None));
+        let outcome = self.play(plan, Some(bound));
+        outcome.violation.is_some().then(|| Flaw { plan: plan.clone(), outcome })
+    }
+
     /// Leaves out faults that the violation does not need.
     pub fn shrink(&self, flaw: Flaw) -> Flaw {
         let bound = Some(self.bound(&self.play(&FaultPlan::default(), None)));

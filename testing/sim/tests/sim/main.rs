@@ -11,6 +11,7 @@ use zk_curator_sim::Scenario;
 
 mod coverage;
 mod engine;
+mod exhaustion;
 mod reliability;
 mod scenarios;
 mod services;
