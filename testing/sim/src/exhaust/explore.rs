@@ -32,6 +32,10 @@ const RETRIES: Duration = Duration::from_secs(4);
 ///
 /// * repeated pings of a client while no client does anything else: faults at them are the same as
 ///   at the first repetition, but later;
+/// * the end of a session when its client wakes up, if a request comes later: until then the servers
+///   do not change, and the session ends before that request, too;
+/// * a lost request after which the client is cut off: it is lost if the client is cut off when it
+///   wakes up to send it, too;
 /// * extensions of plans without faults that last whose run is the same, point by point, write by
 ///   write and event by event, as that of another plan: their extensions are the same.
 #[derive(Debug)]
@@ -105,6 +109,19 @@ impl Exhaustion {
             (run.points.len(), Reverse(*seed))
         };
         seeds.max_by_key(points)
+    }
+
+    /// Returns the seed whose run without faults has the fewest decision points among those in
+    /// which the clients achieve the most kinds of what the workload
+    /// [achieves](Sim::achieves). `None` if there are no seeds.
+    pub fn smallest(sim: impl Fn(u64) -> Sim, seeds: Range<u64>) -> Option<u64> {
+        let size = |seed: &u64| {
+            let sim = sim(*seed).plan(FaultPlan::default());
+            let run = sim.run();
+            let has = |what: &&&str| run.stats.achieved.contains_key(**what);
+            (Reverse(sim.achieves.iter().filter(has).count()), run.points.len(), *seed)
+        };
+        seeds.min_by_key(size)
     }
 
     /// Sets the largest number of faults of a run. Default: 1.

@@ -32,9 +32,6 @@ pub enum PointFault {
     LoseRequest,
     /// The request is executed, but its connection ends without the response.
     LoseReply,
-    /// As [`LoseRequest`](Self::LoseRequest), and the client reaches no server for longer than its
-    /// session lives.
-    LoseRequestAndCut,
     /// As [`LoseReply`](Self::LoseReply), and the client reaches no server for longer than its
     /// session lives.
     LoseReplyAndCut,
@@ -66,7 +63,6 @@ const PLAIN: &[PointFault] = &[
     PointFault::ChangeLeader,
     PointFault::LoseRequest,
     PointFault::LoseReply,
-    PointFault::LoseRequestAndCut,
     PointFault::LoseReplyAndCut,
     PointFault::Throttle,
     PointFault::Delay,
@@ -92,7 +88,6 @@ impl PointFault {
             Self::ChangeLeader => "change-leader",
             Self::LoseRequest => "lose-request",
             Self::LoseReply => "lose-reply",
-            Self::LoseRequestAndCut => "lose-request-and-cut",
             Self::LoseReplyAndCut => "lose-reply-and-cut",
             Self::Throttle => "throttle",
             Self::Delay => "delay",
@@ -114,7 +109,6 @@ impl PointFault {
             self,
             Self::LoseRequest
                 | Self::LoseReply
-                | Self::LoseRequestAndCut
                 | Self::LoseReplyAndCut
                 | Self::Throttle
                 | Self::Delay
@@ -123,20 +117,12 @@ impl PointFault {
 
     /// Returns `true` if the fault lasts: its effect depends on what happens until it is over.
     pub(crate) const fn lasts(self) -> bool {
-        matches!(
-            self,
-            Self::Lag
-                | Self::LoseRequestAndCut
-                | Self::LoseReplyAndCut
-                | Self::Cut
-                | Self::Pause
-                | Self::Vanish
-        )
+        matches!(self, Self::Lag | Self::LoseReplyAndCut | Self::Cut | Self::Pause | Self::Vanish)
     }
 
     /// Returns the faults that can happen at a point, in their order. The clients are those with
-    /// a session.
-    pub(super) fn at(point: &DecisionPoint, clients: &[u32]) -> Vec<Self> {
+    /// a session. If a request comes later, the sessions end before that.
+    pub(super) fn at(point: &DecisionPoint, clients: &[u32], is_last: bool) -> Vec<Self> {
         match &point.kind {
             PointKind::Request { throttlable, operable, .. } => {
                 let mut faults = Vec::new();
@@ -153,7 +139,6 @@ impl PointFault {
                     Self::ChangeLeader,
                     Self::LoseRequest,
                     Self::LoseReply,
-                    Self::LoseRequestAndCut,
                     Self::LoseReplyAndCut,
                     Self::Delay,
                 ]);
@@ -162,17 +147,20 @@ impl PointFault {
                 }
                 faults
             }
-            PointKind::Wake => vec![
-                Self::Expire { client: point.client },
-                Self::Disconnect { client: point.client },
-                Self::Cut,
-                Self::Pause,
-                Self::Kill,
-                Self::Vanish,
-                Self::Close,
-                Self::CloseFirst,
-                Self::Jump,
-            ],
+            PointKind::Wake => {
+                let expires = is_last.then_some(Self::Expire { client: point.client });
+                let others = [
+                    Self::Disconnect { client: point.client },
+                    Self::Cut,
+                    Self::Pause,
+                    Self::Kill,
+                    Self::Vanish,
+                    Self::Close,
+                    Self::CloseFirst,
+                    Self::Jump,
+                ];
+                expires.into_iter().chain(others).collect()
+            }
             PointKind::Poll { .. } => vec![Self::Drop],
         }
     }

@@ -51,10 +51,6 @@ impl World<'_> {
                     PointFault::LoseReply => verdict = Verdict::LoseReply,
                     PointFault::Throttle => verdict = Verdict::Refuse(ErrorCode::Throttled),
                     PointFault::Delay => verdict = Verdict::Delay(LATE),
-                    PointFault::LoseRequestAndCut => {
-                        verdict = Verdict::LoseRequest;
-                        points.perform(struck);
-                    }
                     PointFault::LoseReplyAndCut => {
                         verdict = Verdict::LoseReply;
                         points.perform(struck);
@@ -128,7 +124,7 @@ impl World<'_> {
             PointFault::Kill => (FaultAction::KillClient { client, silently: false }, RESTART),
             PointFault::Vanish => (FaultAction::KillClient { client, silently: true }, RESTART),
             PointFault::Pause => (FaultAction::PauseClient { client }, long),
-            PointFault::Cut | PointFault::LoseRequestAndCut | PointFault::LoseReplyAndCut => {
+            PointFault::Cut | PointFault::LoseReplyAndCut => {
                 (FaultAction::CutClient { client, direction: Direction::Both }, long)
             }
             PointFault::Lag => {

@@ -123,7 +123,6 @@ fn every_kind_of_fault_is_played() {
         "lose-reply",
         "lose-reply-and-cut",
         "lose-request",
-        "lose-request-and-cut",
         "operate",
         "pause",
         "throttle",

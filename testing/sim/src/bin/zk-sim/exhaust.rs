@@ -8,7 +8,7 @@ use zk_curator_sim::{Exhaustion, Explored, Flaw, Scenario, Sim};
 
 use crate::options::{Exhaust, Options};
 
-/// The number of seeds of which the busiest is chosen.
+/// The number of seeds of which one is chosen.
 const SEEDS: u64 = 64;
 
 /// Plays all runs of a scenario, and prints what it found. Returns `true` if there was no
@@ -19,10 +19,14 @@ pub(crate) fn explore_all(
     scenario: &Scenario,
 ) -> Result<bool, lexopt::Error> {
     let mut seeds = options.seeds.clone();
-    if size.busiest {
+    if size.chooses_seed {
         // The options were valid with the first seed, so they are with the others.
         let sim = |seed| options.sim(scenario, seed).unwrap_or_else(|_| Sim::seed(seed));
-        let seed = Exhaustion::busiest(sim, 0..SEEDS).unwrap_or_default();
+        let seed = match size.faults {
+            0 | 1 => Exhaustion::busiest(sim, 0..SEEDS),
+            _ => Exhaustion::smallest(sim, 0..SEEDS),
+        };
+        let seed = seed.unwrap_or_default();
         seeds = seed..seed + 1;
     }
     let mut sound = true;

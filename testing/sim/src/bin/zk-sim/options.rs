@@ -36,7 +36,7 @@ The exit code is 0 without a violation, 1 with one, 2 for wrong options.
   --no-shrink                 print a run with a violation without shrinking it
   --keep-going                continue after a violation, and count the violations
   --exhaust                   play every set of faults at the decision points of each seed, in place of random faults;
-                              without --seed, of the busiest of the first 64 seeds
+                              without --seed, of the first 64 the busiest, or the smallest with more than one fault
   --faults N                  with --exhaust: the largest number of faults of a run [1]
   --part I/N                  with --exhaust: only this part, from 0, of N parts of the runs with the most faults [0/1]
   --progress FILE             with --exhaust and one scenario: continue where an earlier exploration has stopped
@@ -83,8 +83,8 @@ pub(crate) struct Exhaust {
     pub(crate) faults: usize,
     pub(crate) part: (u64, u64),
     pub(crate) progress: Option<PathBuf>,
-    /// Chooses the busiest of the first seeds.
-    pub(crate) busiest: bool,
+    /// Chooses one of the first seeds.
+    pub(crate) chooses_seed: bool,
 }
 
 impl Options {
@@ -239,7 +239,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             None => 1,
             Some(text) => text.parse().map_err(|error| format!("--faults {text}: {error}"))?,
         };
-        options.exhaust = Some(Exhaust { faults, part, progress, busiest: !has_seeds });
+        options.exhaust = Some(Exhaust { faults, part, progress, chooses_seed: !has_seeds });
     } else if let Some(text) = &options.faults {
         mix(text)?;
     }
