@@ -1,7 +1,7 @@
 //! Sessions that outlive a framework: [`CuratorFramework::detach`].
 
-use std::sync::atomic::Ordering;
 
+use zk_curator_client::internal::atomic::Ordering;
 use zk_curator_client::{SessionCredentials, Stat};
 
 use crate::error::{Error, ErrorKind, Result};

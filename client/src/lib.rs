@@ -50,6 +50,7 @@ pub mod internal;
 pub mod kerberos;
 mod locked;
 pub mod path;
+mod primitives;
 pub mod raw;
 mod sasl;
 mod session;

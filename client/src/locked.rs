@@ -1,4 +1,9 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use crate::primitives::{Mutex, MutexGuard};
+
+/// The access to the value of a [`Locked`]. Dropping it unlocks.
+pub type LockedGuard<'a, T> = MutexGuard<'a, T>;
 
 /// A mutex that ignores poisoning. Use it for values that stay consistent wherever the code that
 /// changes them can panic.
@@ -12,7 +17,7 @@ impl<T> Locked<T> {
     }
 
     /// Locks the mutex, waiting for its turn.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
+    pub fn lock(&self) -> LockedGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,9 +1,8 @@
 //! [`Signal`]: a value that tasks wait on.
 
-use std::sync::MutexGuard;
-
-use crate::locked::Locked;
 use tokio::sync::Notify;
+
+use crate::locked::{Locked, LockedGuard};
 
 /// A value that tasks wait on, like tokio's `watch`. `watch` wakes the tasks in random order; this
 /// type wakes them in the order in which they began to wait, so that a simulation can be replayed.
@@ -79,7 +78,7 @@ impl<T> Signal<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, T> {
+    fn lock(&self) -> LockedGuard<'_, T> {
         self.value.lock()
     }
 }

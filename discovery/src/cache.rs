@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::stream::{Stream, unfold};
 use serde::de::DeserializeOwned;
@@ -15,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use zk_curator::Error;
 use zk_curator::certain::is_receipt;
+use zk_curator::internal::atomic::{AtomicU64, Ordering};
 use zk_curator::internal::CancellationToken;
 use zk_curator::internal::Signal;
 use zk_curator_recipes::cache::{

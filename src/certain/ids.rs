@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join3;
 use tokio::time::Instant;
 use tracing::debug;
+use zk_curator_client::internal::atomic::{AtomicU64, Ordering};
 use zk_curator_client::internal::Locked;
 use zk_curator_client::{CreateMode, ErrorCode, OpResult, Stat};
 

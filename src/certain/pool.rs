@@ -1,7 +1,7 @@
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use zk_curator_client::OpResult;
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, LockedGuard};
 
 use super::commit::Applied;
 use super::receipt::Receipt;
@@ -58,7 +58,7 @@ impl ReceiptPool {
         applied
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<Receipt>> {
+    fn free(&self) -> LockedGuard<'_, Vec<Receipt>> {
         self.free.lock()
     }
 }

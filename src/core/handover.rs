@@ -1,7 +1,7 @@
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
+use zk_curator_client::internal::atomic::{AtomicBool, Ordering};
 use zk_curator_client::internal::Locked;
 use zk_curator_client::{Error as RawError, SessionCredentials};
 

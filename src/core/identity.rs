@@ -2,9 +2,8 @@
 //! node.
 
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, LockedGuard};
 use zk_curator_client::{Error as RawError, ErrorCode, Version};
 
 use super::quorum::read_behind_quorum;
@@ -33,7 +32,7 @@ impl Deletes {
         IdentityDelete { deletes: self, key }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, i64), Going>> {
+    fn lock(&self) -> LockedGuard<'_, BTreeMap<(String, i64), Going>> {
         self.0.lock()
     }
 }

@@ -1,7 +1,6 @@
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +10,8 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::atomic::{AtomicI64, Ordering};
+use zk_curator_client::internal::{Locked, LockedGuard};
 use zk_curator_client::internal::Signal;
 use zk_curator_client::internal::bounded;
 use zk_curator_client::{Acl, Error as RawError, SessionState};
@@ -482,7 +482,7 @@ impl Core {
         drop(registration);
     }
 
-    pub(crate) fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
+    pub(crate) fn lifecycle(&self) -> LockedGuard<'_, Lifecycle> {
         self.lifecycle.lock()
     }
 }

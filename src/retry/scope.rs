@@ -1,8 +1,8 @@
 use std::fmt;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use tokio::time::Instant;
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, LockedGuard};
 
 use super::RetryPolicy;
 use super::ledger::Ledger;
@@ -46,7 +46,7 @@ impl RetryScope {
         &*self.policy
     }
 
-    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub(super) fn ledger(&self) -> LockedGuard<'_, Ledger> {
         self.ledger.lock()
     }
 }

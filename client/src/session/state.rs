@@ -1,8 +1,7 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,7 +10,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::clock::{Clock, NeverSuspended};
-use crate::locked::Locked;
+use crate::locked::{Locked, LockedGuard};
+use crate::primitives::atomic::{AtomicI64, AtomicU64, Ordering};
 use crate::{Error, HostPort, SessionCredentials, SessionInfo};
 
 /// The state of a session.
@@ -267,7 +267,7 @@ impl StateHub {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Hub> {
+    fn lock(&self) -> LockedGuard<'_, Hub> {
         self.inner.lock()
     }
 }

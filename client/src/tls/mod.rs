@@ -60,7 +60,7 @@ use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
@@ -68,7 +68,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::connector::{Connector, Transport, open_tcp};
 
-use crate::locked::Locked;
+use crate::locked::{Locked, LockedGuard};
 pub use builder::TlsConnectorBuilder;
 use certificates::Certificates;
 pub use certificates::{TlsConfigError, TlsInput};
@@ -156,7 +156,7 @@ impl TlsKeys {
         Ok(())
     }
 
-    fn loaded(&self) -> MutexGuard<'_, LoadedTls> {
+    fn loaded(&self) -> LockedGuard<'_, LoadedTls> {
         self.loaded.lock()
     }
 }

@@ -15,15 +15,15 @@ mod tower;
 use std::fmt;
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_curator::Error;
-use zk_curator::internal::{Locked, sleep_until};
+use zk_curator::internal::atomic::{AtomicUsize, Ordering};
+use zk_curator::internal::{Locked, LockedGuard, sleep_until};
 use zk_curator_recipes::cache::Freshness;
 
 #[cfg(feature = "tower")]
@@ -282,7 +282,7 @@ impl<P> ProviderInner<P> {
     }
 
     /// Notes that a mark has changed.
-    fn outdated(&self, mut state: MutexGuard<'_, ProviderState<P>>) {
+    fn outdated(&self, mut state: LockedGuard<'_, ProviderState<P>>) {
         state.is_outdated = true;
         drop(state);
         self.marked.notify_waiters();

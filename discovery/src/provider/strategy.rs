@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use fastrand::Rng;
+use zk_curator::internal::atomic::{AtomicU64, AtomicUsize, Ordering};
 use zk_curator::internal::Locked;
 
 use crate::instance::ServiceInstance;

@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
-use zk_curator::internal::{Locked, Signal, sleep};
+use zk_curator::internal::{Locked, LockedGuard, Signal, sleep};
 use zk_curator::{CuratorFramework, Error as ZkError};
 
 use super::error::Error;
@@ -57,7 +57,7 @@ struct BlocksShared {
 }
 
 impl BlocksShared {
-    fn state(&self) -> MutexGuard<'_, BlockState> {
+    fn state(&self) -> LockedGuard<'_, BlockState> {
         self.state.lock()
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use zk_curator::Error as ZkError;
-use zk_curator::internal::Locked;
+use zk_curator::internal::{Locked, LockedGuard};
 
 use super::batch::{CounterChange, Operation};
 use super::error::Error;
@@ -162,7 +162,7 @@ impl OperationQueue {
         drop(waiting);
     }
 
-    fn state(&self) -> MutexGuard<'_, OperationQueueState> {
+    fn state(&self) -> LockedGuard<'_, OperationQueueState> {
         self.state.lock()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use zk_curator::Error as ZkError;
-use zk_curator::internal::Locked;
+use zk_curator::internal::{Locked, LockedGuard};
 use zk_curator::value::{FromData, ToData};
 
 use super::error::Error;
@@ -433,12 +433,12 @@ impl Tx {
     }
 
     /// Returns the state for the body.
-    fn open(&self) -> Result<MutexGuard<'_, AttemptState>, Error> {
+    fn open(&self) -> Result<LockedGuard<'_, AttemptState>, Error> {
         let state = self.current()?;
         if matches!(state.stage, AttemptStage::Body) { Ok(state) } else { Err(Error::Interrupted) }
     }
 
-    fn current(&self) -> Result<MutexGuard<'_, AttemptState>, Error> {
+    fn current(&self) -> Result<LockedGuard<'_, AttemptState>, Error> {
         let state = self.state.lock();
         match state.stage {
             AttemptStage::Body | AttemptStage::Returned => Ok(state),

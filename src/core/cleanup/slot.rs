@@ -1,8 +1,7 @@
-use std::sync::MutexGuard;
 use std::task::Waker;
 
 use zk_curator_client::Error as RawError;
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, LockedGuard};
 
 use super::Cleanup;
 
@@ -39,7 +38,7 @@ impl CleanupSlot {
         self.lock().cleanup.is_some()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, CleanupState> {
+    pub(super) fn lock(&self) -> LockedGuard<'_, CleanupState> {
         self.0.lock()
     }
 }

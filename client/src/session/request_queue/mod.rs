@@ -4,7 +4,7 @@
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
@@ -12,7 +12,7 @@ use zk_curator_proto::{Encoder, OpCode, Response};
 
 use super::{ReplySlot, RequestSubmission, SessionCommand, WatchEffect};
 use crate::Error;
-use crate::locked::Locked;
+use crate::locked::{Locked, LockedGuard};
 
 /// The largest buffers that are kept when they are empty: bytes of bodies; commands, responses and
 /// slots for them.
@@ -338,7 +338,7 @@ impl RequestQueue {
         (inner.requests, inner.bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
+    fn lock(&self) -> LockedGuard<'_, QueueState> {
         self.inner.lock()
     }
 }
@@ -376,7 +376,7 @@ fn shrink<T>(empty: &mut Vec<T>) {
     }
 }
 
-fn wake_driver(mut inner: MutexGuard<'_, QueueState>) {
+fn wake_driver(mut inner: LockedGuard<'_, QueueState>) {
     let driver = inner.driver.take();
     drop(inner);
     if let Some(driver) = driver {
@@ -516,9 +516,9 @@ impl ResponseTicket {
 ///
 /// A queued request no longer counts towards the limits, and the driver drops it.
 fn leave(
-    mut inner: MutexGuard<'_, QueueState>,
+    mut inner: LockedGuard<'_, QueueState>,
     key: usize,
-) -> Result<RequestStage, MutexGuard<'_, QueueState>> {
+) -> Result<RequestStage, LockedGuard<'_, QueueState>> {
     let Some(place @ &mut ResponseSlot::Awaited { cost, stage, .. }) = inner.places.get_mut(key)
     else {
         return Err(inner);
@@ -542,7 +542,7 @@ fn leave(
 }
 
 /// Returns the response, or the error that there will be none.
-fn redeem(mut inner: MutexGuard<'_, QueueState>, key: usize) -> QueuedAnswer {
+fn redeem(mut inner: LockedGuard<'_, QueueState>, key: usize) -> QueuedAnswer {
     let place = inner.remove(key);
     settle(inner);
     match place {
@@ -553,7 +553,7 @@ fn redeem(mut inner: MutexGuard<'_, QueueState>, key: usize) -> QueuedAnswer {
 }
 
 /// Notes that one response less is pending.
-fn settle(mut inner: MutexGuard<'_, QueueState>) {
+fn settle(mut inner: LockedGuard<'_, QueueState>) {
     inner.awaited -= 1;
     if inner.awaited == 0 && !inner.handles {
         wake_driver(inner);

@@ -1,11 +1,11 @@
 //! The state that the task of a cache and its handles share.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError};
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use zk_curator::internal::Signal;
+use zk_curator::internal::{RwLock, RwLockReadGuard, RwLockWriteGuard, Signal};
 use zk_curator::{CuratorFramework, Error};
 
 use super::options::CacheOptions;

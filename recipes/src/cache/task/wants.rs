@@ -1,10 +1,9 @@
 //! The requests of the handles of a cache to its task.
 
-use std::sync::MutexGuard;
 
 use tokio::sync::{Notify, oneshot};
 use zk_curator::Error;
-use zk_curator::internal::Locked;
+use zk_curator::internal::{Locked, LockedGuard};
 
 use crate::cache::told::{Caller, Questions, WaitingRefresh, push};
 
@@ -92,7 +91,7 @@ impl Wants {
         drop(questions);
     }
 
-    fn lock(&self) -> MutexGuard<'_, AskedReads> {
+    fn lock(&self) -> LockedGuard<'_, AskedReads> {
         self.asked.lock()
     }
 }
