@@ -132,8 +132,7 @@ impl OwnedNode {
     pub fn renew_ownership(&mut self) {
         let term = self.ownership.session.lost.child_token();
         let former = std::mem::replace(&mut self.ownership.term, term);
-        let _no_send = self.ownership.zk.core().fenced_sends.lock();
-        former.cancel();
+        self.ownership.zk.core().fenced_sends.end(|| former.cancel());
         // It may be known since the last check, and a new term would hide it.
         if self.ownership.is_gone() {
             self.ownership.term.cancel();

@@ -111,3 +111,58 @@ mod tests {
         assert_eq!(*order.lock().unwrap(), (0..50).collect::<Vec<_>>());
     }
 }
+
+#[cfg(all(test, zk_threads))]
+mod threads {
+    use std::sync::Arc;
+
+    use shuttle::{future, thread};
+
+    use super::Signal;
+
+    /// A change between the look at the value and the wait is not missed: shuttle finds the
+    /// deadlock.
+    #[test]
+    fn no_change_is_missed() {
+        shuttle::check_dfs(
+            || {
+                let signal = Arc::new(Signal::new(0));
+                let changes = Arc::clone(&signal);
+                let changing = thread::spawn(move || {
+                    changes.set(1);
+                    changes.set(2);
+                });
+                future::block_on(signal.until(|value| *value == 2));
+                changing.join().expect("no panic");
+            },
+            None,
+        );
+    }
+
+    /// Two waiters, one of which stops waiting after its first look.
+    #[test]
+    fn a_waiter_that_leaves_takes_no_change_away() {
+        shuttle::check_random(
+            || {
+                let signal = Arc::new(Signal::new(false));
+                let (waits, leaves, changes) =
+                    (Arc::clone(&signal), Arc::clone(&signal), Arc::clone(&signal));
+                let waiting =
+                    thread::spawn(move || future::block_on(waits.until(|is_set| *is_set)));
+                let leaving = thread::spawn(move || {
+                    future::block_on(async {
+                        tokio::select! {
+                            biased;
+                            () = leaves.until(|is_set| *is_set) => {}
+                            () = future::yield_now() => {}
+                        }
+                    });
+                });
+                changes.set(true);
+                waiting.join().expect("no panic");
+                leaving.join().expect("no panic");
+            },
+            1_000,
+        );
+    }
+}

@@ -5,6 +5,7 @@ mod advice;
 mod authorship;
 mod call;
 mod cleanup;
+mod fence;
 mod fencing;
 mod handover;
 mod identity;

@@ -19,6 +19,7 @@ use zk_curator_client::{Acl, Error as RawError, SessionState};
 use super::advice::Advice;
 use super::authorship::Authors;
 use super::cleanup::{Cleanup, ResourceRegistration, Resources};
+use super::fence::FencedSends;
 use super::handover::Handover;
 use super::identity::Deletes;
 use super::metrics::{Meter, Metered, OperationMetrics, STATE_CHANGES};
@@ -67,8 +68,7 @@ pub(crate) struct Core {
     /// Cancelled at the end of the shutdown.
     pub(crate) ended: CancellationToken,
     pub(crate) random: RandomSource,
-    /// Held while a fenced transaction is sent, from the check of its ownership on.
-    pub(crate) fenced_sends: Locked<()>,
+    pub(crate) fenced_sends: FencedSends,
     pub(crate) handover: Handover,
     pub(crate) advice: Advice,
     /// The last transaction that the earlier sessions have seen.
@@ -108,7 +108,7 @@ impl Core {
             end: Signal::new(None),
             ended: CancellationToken::new(),
             random,
-            fenced_sends: Locked::default(),
+            fenced_sends: FencedSends::default(),
             handover: Handover::default(),
             advice: Advice::default(),
             last_zxid: AtomicI64::new(0),

@@ -284,11 +284,9 @@ impl Transaction {
         if self.fences.is_empty() {
             return Ok(send());
         }
-        let _passed_on_later = self.target.zk.core().fenced_sends.lock();
-        match self.fences.iter().find(|fence| fence.is_over()) {
-            Some(fence) => Err(self.ownership_lost(fence)),
-            None => Ok(send()),
-        }
+        let lost = || self.fences.iter().find(|fence| fence.is_over());
+        let sends = &self.target.zk.core().fenced_sends;
+        sends.send_unless(lost, send).map_err(|fence| self.ownership_lost(fence))
     }
 
     /// Returns the missing parent that caused the refusal of a create in the transaction, if it has

@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, zk_threads))]
+mod threads;
 
 use std::fmt;
 use std::sync::Arc;
