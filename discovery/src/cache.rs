@@ -14,9 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use zk_curator::Error;
 use zk_curator::certain::is_receipt;
-use zk_curator::internal::atomic::{AtomicU64, Ordering};
 use zk_curator::internal::CancellationToken;
-use zk_curator::internal::Signal;
 use zk_curator_recipes::cache::{
     CacheEvent, CacheEvents, CachedNode, CuratorCache, Delivered, Freshness, StaleCause,
 };
@@ -26,6 +24,7 @@ use crate::discovery::ServiceDiscovery;
 use crate::instance::ServiceInstance;
 use crate::measure::InstanceCounts;
 use crate::query::{Reason, Undecodable, decode};
+use crate::versioned::Versioned;
 
 /// An instance in a cache, with its node.
 #[derive(Debug)]
@@ -73,19 +72,13 @@ impl<P> Default for ServiceView<P> {
     }
 }
 
-struct ServiceCacheShared<P> {
-    view: Signal<ServiceView<P>>,
-    /// Counts the changes of the view.
-    version: AtomicU64,
-}
-
 /// An in-memory copy of the instances of a service, as of the last change that was received. Cheap
 /// to clone; dropping the last handle stops the cache. See the [module](self).
 #[must_use = "dropping the last handle stops the cache"]
 pub struct ServiceCache<P> {
     name: Arc<str>,
     cache: CuratorCache,
-    shared: Arc<ServiceCacheShared<P>>,
+    view: Arc<Versioned<ServiceView<P>>>,
     /// The error of every operation, if the name of the service cannot be the name of a node.
     refused: Option<Error>,
     _alive: Arc<DropGuard>,
@@ -107,20 +100,17 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
             Err(error) => (String::new(), Some(error)),
         };
         let cache = CuratorCache::children(&self.zk, path).start();
-        let shared = Arc::new(ServiceCacheShared {
-            view: Signal::new(ServiceView::default()),
-            version: AtomicU64::new(0),
-        });
+        let view = Arc::new(Versioned::new(ServiceView::default()));
         let stop = CancellationToken::new();
         let follower = CacheFollower {
             name: Arc::clone(&name),
             root: cache.path().to_owned(),
             events: cache.events(),
-            shared: Arc::clone(&shared),
+            view: Arc::clone(&view),
             measured: InstanceCounts::begin(&self.zk, cache.path()),
             unread: 0,
         };
-        let (ending, token, read) = (Arc::clone(&shared), stop.clone(), cache.clone());
+        let (ending, token, read) = (Arc::clone(&view), stop.clone(), cache.clone());
         self.zk.spawn_then(
             async move {
                 tokio::select! {
@@ -130,20 +120,19 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceDiscovery<P> {
                 }
             },
             move |_| {
-                ending.change(|view| view.ended = Some(Instant::now()));
+                ending.show(|view| view.ended = Some(Instant::now()));
                 read.stop();
             },
         );
-        ServiceCache { name, cache, shared, refused, _alive: Arc::new(stop.drop_guard()) }
+        ServiceCache { name, cache, view, refused, _alive: Arc::new(stop.drop_guard()) }
     }
 }
 
-impl<P> ServiceCacheShared<P> {
+impl<P> Versioned<ServiceView<P>> {
     /// Changes the view. What `change` returns, payloads for example, is dropped without the lock.
-    fn change<T>(&self, change: impl FnOnce(&mut ServiceView<P>) -> T) {
-        drop(self.view.modify(|view| {
+    fn show<T>(&self, change: impl FnOnce(&mut ServiceView<P>) -> T) {
+        drop(self.change(|view| {
             let old = change(view);
-            self.version.fetch_add(1, Ordering::Release);
             (old, view.list())
         }));
     }
@@ -154,7 +143,7 @@ struct CacheFollower<P> {
     name: Arc<str>,
     root: String,
     events: CacheEvents,
-    shared: Arc<ServiceCacheShared<P>>,
+    view: Arc<Versioned<ServiceView<P>>>,
     measured: InstanceCounts,
     /// The nodes that could not be read at the load or at the last catch-up.
     unread: usize,
@@ -186,7 +175,7 @@ impl<P: DeserializeOwned> CacheFollower<P> {
                 }
                 _ => self.show(|_| ()),
             }
-            self.measured.shows(|| self.shared.view.look(|view| view.numbers(self.unread)));
+            self.measured.shows(|| self.view.look(|view| view.numbers(self.unread)));
         }
     }
 
@@ -214,7 +203,7 @@ impl<P: DeserializeOwned> CacheFollower<P> {
     /// Changes the view as the last event says.
     fn show<T>(&self, change: impl FnOnce(&mut ServiceView<P>) -> T) {
         let delivered = self.events.delivered();
-        self.shared.change(|view| {
+        self.view.show(|view| {
             view.delivered = delivered;
             change(view)
         });
@@ -274,7 +263,7 @@ impl<P> ServiceCache<P> {
             return Err(refused.clone());
         }
         self.cache.loaded().await?;
-        self.shared.view.until(|view| view.is_loaded || view.ended.is_some()).await;
+        self.view.until(|view| view.is_loaded || view.ended.is_some()).await;
         Ok(())
     }
 
@@ -290,7 +279,7 @@ impl<P> ServiceCache<P> {
         self.loaded().await?;
         self.cache.synced().await?;
         let (root, cache) = (self.cache.path(), &self.cache);
-        let shown = self.shared.view.find(|view| {
+        let shown = self.view.find(|view| {
             let nodes = cache.children_of(root);
             let nodes = nodes.iter().filter(|node| is_instance(root, node));
             let is_shown = |node: &Arc<CachedNode>| {
@@ -319,7 +308,7 @@ impl<P> ServiceCache<P> {
         let unreadable = self.cache.unreadable().into_iter().filter(|(path, _)| path != root);
         let unreadable =
             unreadable.map(|(path, kind)| Undecodable { path, reason: Reason::Unreadable(kind) });
-        let mut all: Vec<_> = self.shared.view.look(|view| {
+        let mut all: Vec<_> = self.view.look(|view| {
             view.readable().filter_map(|member| member.decoded.as_ref().err().cloned()).collect()
         });
         all.extend(unreadable);
@@ -331,7 +320,7 @@ impl<P> ServiceCache<P> {
     /// ended, with the framework, its runtime or a panic in the drop of a payload.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
-        let (delivered, ended) = self.shared.view.look(|view| (view.delivered, view.ended));
+        let (delivered, ended) = self.view.look(|view| (view.delivered, view.ended));
         let freshness = self.cache.freshness_of(delivered);
         match (freshness, ended) {
             (Freshness::Fresh { zxid, .. }, Some(since)) => {
@@ -359,25 +348,25 @@ impl<P> ServiceCache<P> {
     }
 
     pub(crate) fn listed(&self) -> Arc<[CachedInstance<P>]> {
-        self.shared.view.look(|view| Arc::clone(&view.list))
+        self.view.look(|view| Arc::clone(&view.list))
     }
 
     /// Returns the number of changes of the view.
     pub(crate) fn version(&self) -> u64 {
-        self.shared.version.load(Ordering::Acquire)
+        self.view.version()
     }
 
     /// Waits for a later version.
     pub(crate) async fn changed_since(&self, version: u64) {
-        self.shared.view.until(|_| self.version() != version).await;
+        self.view.until(|_| self.version() != version).await;
     }
 
     pub(crate) fn is_loaded(&self) -> bool {
-        self.shared.view.look(|view| view.is_loaded)
+        self.view.look(|view| view.is_loaded)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.shared.view.look(|view| view.ended.is_some())
+        self.view.look(|view| view.ended.is_some())
     }
 }
 
@@ -463,7 +452,7 @@ impl<P> ServiceEvents<P> {
         let Self { cache, version, told, ready } = self;
         // Payloads are dropped without the lock.
         let mut dropped = Vec::new();
-        cache.shared.view.look(|view| {
+        cache.view.look(|view| {
             *version = cache.version();
             told.retain(|path, told| {
                 let is_there = view.members.contains_key(path);

@@ -114,6 +114,7 @@ pub mod registration;
 #[cfg(feature = "rest")]
 pub mod rest;
 pub mod uri_spec;
+mod versioned;
 
 pub use cache::{ServiceCache, ServiceEvent};
 pub use discovery::ServiceDiscovery;

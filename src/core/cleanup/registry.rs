@@ -327,3 +327,62 @@ impl fmt::Display for PendingDeletion {
         write!(f, "{}  to be deleted{until}", self.path)
     }
 }
+
+#[cfg(all(test, zk_threads))]
+mod threads {
+    use shuttle::{future, thread};
+
+    use super::*;
+
+    fn node(resources: &Resources, path: &str) -> ResourceRegistration {
+        resources.node(path, FencingToken::new(1), 1, true)
+    }
+
+    /// `close` waits until the guards of other threads have ended, or have passed their nodes on to
+    /// the janitor: shuttle finds a wake-up that is missed.
+    #[test]
+    fn close_waits_for_every_guard() {
+        shuttle::check_random(
+            || {
+                let resources = Resources::new(Meter::new(None));
+                let first = node(&resources, "/first");
+                let threads = ["/a", "/b"].map(|path| {
+                    let resources = resources.clone();
+                    thread::spawn(move || {
+                        let guard = node(&resources, path);
+                        let cleanup = resources.cleanup(path.to_owned(), false);
+                        guard.hand_over();
+                        drop(guard);
+                        cleanup.settle();
+                    })
+                });
+                drop(first);
+                for thread in threads {
+                    thread.join().expect("no panic");
+                }
+                future::block_on(resources.quiet());
+                future::block_on(resources.settled("/a"));
+                let (nodes, _, deletions) = resources.lists();
+                assert_eq!((nodes, deletions), (Vec::new(), Vec::new()));
+                assert!(resources.left().paths().is_empty());
+            },
+            2_000,
+        );
+    }
+
+    /// A caller that waits for a deletion is woken by the end of the last one of its path.
+    #[test]
+    fn whoever_waits_for_a_deletion_is_woken() {
+        shuttle::check_dfs(
+            || {
+                let resources = Resources::new(Meter::new(None));
+                let deletion = resources.cleanup("/a".to_owned(), false);
+                let thread = thread::spawn(move || deletion.settle());
+                future::block_on(resources.settled("/a"));
+                assert!(!resources.owes("/a"));
+                thread.join().expect("no panic");
+            },
+            None,
+        );
+    }
+}

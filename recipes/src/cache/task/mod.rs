@@ -8,6 +8,7 @@ mod session;
 mod shared;
 mod source;
 mod wants;
+mod watched;
 
 pub use options::ServerDiffMode;
 

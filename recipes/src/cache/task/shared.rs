@@ -1,15 +1,15 @@
 //! The state that the task of a cache and its handles share.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use zk_curator::internal::{RwLock, RwLockReadGuard, RwLockWriteGuard, Signal};
 use zk_curator::{CuratorFramework, Error};
 
 use super::options::CacheOptions;
 use super::wants::Wants;
+use super::watched::Watched;
 use crate::cache::state::{StaleCause, TreeState};
 use crate::cache::told::Contents;
 use crate::health::HealthWatch;
@@ -36,9 +36,7 @@ pub(crate) struct CacheShared {
     pub(crate) keeps_data: bool,
     pub(crate) decompressed: Option<bool>,
     pub(crate) health: HealthWatch,
-    inner: RwLock<CacheInner>,
-    /// The number of changes of `inner`.
-    changes: Signal<u64>,
+    inner: Watched<CacheInner>,
 }
 
 /// The contents behind the lock, and their figures.
@@ -66,76 +64,48 @@ impl CacheShared {
             keeps_data: options.keeps_data,
             decompressed: options.decompressed,
             health,
-            inner: RwLock::new(CacheInner { contents: Contents::new(state), caching }),
-            changes: Signal::new(0),
+            inner: Watched::new(CacheInner { contents: Contents::new(state), caching }),
         }
     }
 
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Contents) -> R) -> R {
-        look(&self.read().contents)
+        self.inner.look(|inner| look(&inner.contents))
     }
 
     /// Changes the state, and wakes the callers that wait for a change.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Contents) -> R) -> R {
-        let result = {
-            let mut inner = self.write();
+        self.inner.change(|inner| {
             let result = change(&mut inner.contents);
-            let is_fresh = inner.contents.freshness.is_fresh();
-            inner.caching.is_fresh(is_fresh);
+            inner.caching.is_fresh(inner.contents.freshness.is_fresh());
             result
-        };
-        self.changes.modify(|changes| *changes += 1);
-        result
+        })
     }
 
     /// Marks the end of the task, and the reason for an end that is not its own.
     pub(crate) fn end(&self, why: Option<Error>) {
-        {
-            let CacheInner { contents, caching } = &mut *self.write();
+        self.inner.change(|CacheInner { contents, caching }| {
             contents.failed = contents.failed.take().or(why);
             contents.becomes_stale(StaleCause::Closed, Instant::now());
             contents.ended = true;
             caching.is_fresh(contents.freshness.is_fresh());
             caching.end();
-        }
-        self.changes.modify(|changes| *changes += 1);
+        });
         self.wants.end();
     }
 
     /// Changes state for which no caller waits.
     pub(crate) fn arrange<R>(&self, change: impl FnOnce(&mut Contents) -> R) -> R {
-        change(&mut self.write().contents)
+        self.inner.arrange(|inner| change(&mut inner.contents))
     }
 
-    /// Waits until `look` returns `true`. Cancel safe.
+    /// Waits until `look` finds something in the state. Cancel safe.
     pub(crate) async fn find<R>(&self, mut look: impl FnMut(&Contents) -> Option<R>) -> R {
-        self.after_changes(|| look(&self.read().contents)).await
+        self.inner.find(|inner| look(&inner.contents)).await
     }
 
     /// Waits until `look` takes a value out of the state. Cancel safe.
     pub(crate) async fn find_mut<R>(&self, mut look: impl FnMut(&mut Contents) -> Option<R>) -> R {
-        self.after_changes(|| look(&mut self.write().contents)).await
-    }
-
-    /// Checks now and after every change, until there is a result.
-    async fn after_changes<R>(&self, mut look: impl FnMut() -> Option<R>) -> R {
-        loop {
-            let seen = self.changes.look(|changes| *changes);
-            if let Some(found) = look() {
-                return found;
-            }
-            self.changes.until(|changes| *changes != seen).await;
-        }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, CacheInner> {
-        // A panic under the lock comes from a closure of the user: a closure that only reads, or a
-        // filter, whose panic ends the cache.
-        self.inner.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, CacheInner> {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+        self.inner.find_mut(|inner| look(&mut inner.contents)).await
     }
 }
 
@@ -157,11 +127,12 @@ impl Drop for Prover {
 
 impl fmt::Debug for CacheShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = self.read();
+        let (nodes, freshness) =
+            self.look(|contents| (contents.state.tree().len(), contents.freshness.clone()));
         f.debug_struct("CuratorCache")
             .field("root", &self.root)
-            .field("nodes", &inner.contents.state.tree().len())
-            .field("freshness", &inner.contents.freshness)
+            .field("nodes", &nodes)
+            .field("freshness", &freshness)
             .finish_non_exhaustive()
     }
 }
