@@ -375,7 +375,7 @@ impl<P> Clone for ServiceCache<P> {
         Self {
             name: Arc::clone(&self.name),
             cache: self.cache.clone(),
-            shared: Arc::clone(&self.shared),
+            view: Arc::clone(&self.view),
             refused: self.refused.clone(),
             _alive: Arc::clone(&self._alive),
         }

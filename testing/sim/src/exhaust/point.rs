@@ -34,6 +34,11 @@ pub enum PointKind {
     },
     /// The process is about to run: a message has arrived, or a timer is due.
     Wake,
+    /// A task of the process is about to run, after another one at this time.
+    Turn {
+        /// The number of the task among those that the process has started.
+        task: u64,
+    },
     /// A future that the client may drop is about to be polled.
     Poll {
         /// The number of the future among those of the client.
@@ -58,6 +63,7 @@ impl fmt::Display for DecisionPoint {
             PointKind::Request { opcode, path: Some(path), .. } => write!(f, " {opcode:?} {path}"),
             PointKind::Request { opcode, path: None, .. } => write!(f, " {opcode:?}"),
             PointKind::Wake => f.write_str(" wakes up"),
+            PointKind::Turn { task } => write!(f, " runs its task {task}"),
             PointKind::Poll { future, polls } => write!(f, " polls future {future}, poll {polls}"),
         }
     }
