@@ -16,6 +16,11 @@ use zk_curator_client::internal::{Locked, sleep};
 use zk_curator_client::{BackgroundTask, Spawn};
 
 use super::census::TaskCounter;
+use super::exhaust::Interruption;
+
+/// The time that a task is late after a fault at a decision point: longer than a client takes to
+/// connect again.
+const HESITATION: Duration = Duration::from_millis(200);
 
 /// The load of the machine of a process. It decides when a task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +45,8 @@ pub(crate) trait Supervisor: Send + Sync {
     /// Returns `true` if a task may be polled. The last resort against tasks that never wait.
     fn may_run(&self) -> bool;
 
-    /// Returns `true` if the process is to be stopped before it runs at this time.
-    fn is_interrupted(&self) -> bool;
+    /// Tells what a task does in place of running at this time.
+    fn interrupts(&self, task: u64) -> Interruption;
 }
 
 /// The tasks of a client. Clones are the same process.
@@ -167,8 +172,14 @@ impl Spawn for Process {
         }
         state.tasks.push((number, Arc::clone(&slot)));
         drop(state);
-        let task =
-            Task { process: Arc::clone(&self.shared), number, slot, late: None, hesitated: false };
+        let task = Task {
+            process: Arc::clone(&self.shared),
+            number,
+            slot,
+            late: None,
+            hesitated: false,
+            hesitation: None,
+        };
         self.shared.census.expect(|| drop(tokio::spawn(task)));
     }
 }
@@ -202,6 +213,8 @@ struct Task {
     late: Option<Pin<Box<Sleep>>>,
     /// `true` if the other tasks were let go first at this wake-up.
     hesitated: bool,
+    /// The end of a delay by a fault at a decision point.
+    hesitation: Option<Pin<Box<Sleep>>>,
 }
 
 /// The decision about a task that wants to run.
@@ -213,6 +226,12 @@ enum Turn {
 
 impl Task {
     fn turn(&mut self, cx: &mut Context<'_>) -> Turn {
+        if let Some(hesitation) = &mut self.hesitation {
+            if hesitation.as_mut().poll(cx).is_pending() {
+                return Turn::NotYet;
+            }
+            self.hesitation = None;
+        }
         let mut state = self.process.lock();
         match state.run {
             Run::Killed => return Turn::Never,
@@ -222,12 +241,22 @@ impl Task {
                 }
                 return Turn::NotYet;
             }
-            Run::Runs if self.process.supervisor.is_interrupted() => {
-                state.run = Run::Stopped;
-                state.sleepers.push(cx.waker().clone());
-                return Turn::NotYet;
-            }
-            Run::Runs => {}
+            Run::Runs => match self.process.supervisor.interrupts(self.number) {
+                Interruption::None => {}
+                Interruption::Process => {
+                    state.run = Run::Stopped;
+                    state.sleepers.push(cx.waker().clone());
+                    return Turn::NotYet;
+                }
+                Interruption::Task => {
+                    let mut late = Box::pin(sleep(HESITATION));
+                    // The timer wakes the task.
+                    let _pending = late.as_mut().poll(cx);
+                    drop(state);
+                    self.hesitation = Some(late);
+                    return Turn::NotYet;
+                }
+            },
         }
         if !self.process.supervisor.may_run() {
             return Turn::NotYet;

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use zk_curator_client::internal::Locked;
 
 use super::checkers::Violation;
+use super::exhaust::Interruption;
 use super::history::ProcessId;
 use super::process::Supervisor;
 use super::shared_run::Run;
@@ -119,7 +120,8 @@ impl Supervisor for ProcessWatch {
         self.watch.may_run()
     }
 
-    fn is_interrupted(&self) -> bool {
-        self.watch.run.shared.points.as_ref().is_some_and(|points| points.wakes(self.number))
+    fn interrupts(&self, task: u64) -> Interruption {
+        let points = self.watch.run.shared.points.as_ref();
+        points.map_or(Interruption::None, |points| points.runs(self.number, task))
     }
 }

@@ -41,6 +41,11 @@ pub enum PointFault {
     Delay,
     /// The client reaches no server for longer than its session lives.
     Cut,
+    /// The client reaches no server until its session is over by its own clock, but perhaps not for
+    /// the servers, which count in ticks and from a later moment.
+    CutToEnd,
+    /// The task runs late. The other tasks of the process run in the meantime.
+    Hesitate,
     /// The process stops for longer than its session lives (SIGSTOP, SIGCONT).
     Pause,
     /// The process is killed, and restarted.
@@ -67,6 +72,8 @@ const PLAIN: &[PointFault] = &[
     PointFault::Throttle,
     PointFault::Delay,
     PointFault::Cut,
+    PointFault::CutToEnd,
+    PointFault::Hesitate,
     PointFault::Pause,
     PointFault::Kill,
     PointFault::Vanish,
@@ -92,6 +99,8 @@ impl PointFault {
             Self::Throttle => "throttle",
             Self::Delay => "delay",
             Self::Cut => "cut",
+            Self::CutToEnd => "cut-to-end",
+            Self::Hesitate => "hesitate",
             Self::Pause => "pause",
             Self::Kill => "kill",
             Self::Vanish => "vanish",
@@ -117,7 +126,16 @@ impl PointFault {
 
     /// Returns `true` if the fault lasts: its effect depends on what happens until it is over.
     pub(crate) const fn lasts(self) -> bool {
-        matches!(self, Self::Lag | Self::LoseReplyAndCut | Self::Cut | Self::Pause | Self::Vanish)
+        matches!(
+            self,
+            Self::Lag
+                | Self::LoseReplyAndCut
+                | Self::Cut
+                | Self::CutToEnd
+                | Self::Hesitate
+                | Self::Pause
+                | Self::Vanish
+        )
     }
 
     /// Returns the faults that can happen at a point, in their order. The clients are those with
@@ -152,6 +170,8 @@ impl PointFault {
                 let others = [
                     Self::Disconnect { client: point.client },
                     Self::Cut,
+                    Self::CutToEnd,
+                    Self::Hesitate,
                     Self::Pause,
                     Self::Kill,
                     Self::Vanish,
@@ -161,6 +181,7 @@ impl PointFault {
                 ];
                 expires.into_iter().chain(others).collect()
             }
+            PointKind::Turn { .. } => vec![Self::Hesitate],
             PointKind::Poll { .. } => vec![Self::Drop],
         }
     }

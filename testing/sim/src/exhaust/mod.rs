@@ -17,4 +17,4 @@ pub use explore::{Exhaustion, Explored, Flaw};
 pub use fault::PointFault;
 pub use plan::FaultPlan;
 pub use point::{DecisionPoint, PointKind};
-pub(crate) use points::{PointRecorder, Struck};
+pub(crate) use points::{Interruption, PointRecorder, Struck};

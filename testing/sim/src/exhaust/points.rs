@@ -26,11 +26,22 @@ struct Noted {
     plan: VecDeque<(u32, PointFault)>,
     /// The faults that the world has to perform.
     due: VecDeque<Struck>,
-    /// The time of the last wake-up of each client.
+    /// The time of the last wake-up of each client, and of each of its tasks.
     awake: BTreeMap<u32, Duration>,
+    turns: BTreeMap<(u32, u64), Duration>,
     /// The number of the last future of each client.
     futures: BTreeMap<u32, u64>,
     is_over: bool,
+}
+
+/// What a task does in place of running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    None,
+    /// The process waits until the world has performed a fault.
+    Process,
+    /// The task runs late.
+    Task,
 }
 
 /// A fault that has its point reached.
@@ -50,23 +61,36 @@ impl PointRecorder {
             plan: plan.faults().iter().copied().collect(),
             due: VecDeque::new(),
             awake: BTreeMap::new(),
+            turns: BTreeMap::new(),
             futures: BTreeMap::new(),
             is_over: false,
         };
         Self { began: Instant::now(), noted: Locked::new(noted), due: Notify::new() }
     }
 
-    /// Counts a process that is about to run. Returns `true` if it has to wait until the world has
-    /// performed the faults.
-    pub(crate) fn wakes(&self, client: u32) -> bool {
+    /// Counts a task that is about to run, and its process.
+    pub(crate) fn runs(&self, client: u32, task: u64) -> Interruption {
         let now = self.began.elapsed();
-        if self.noted.lock().awake.insert(client, now) == Some(now) {
-            return false;
+        let (is_awake, has_run) = {
+            let mut noted = self.noted.lock();
+            let is_awake = noted.awake.insert(client, now) == Some(now);
+            (is_awake, noted.turns.insert((client, task), now) == Some(now))
+        };
+        if has_run {
+            return Interruption::None;
         }
-        let struck = self.reach(client, PointKind::Wake);
-        let waits = !struck.is_empty();
-        struck.into_iter().for_each(|struck| self.perform(struck));
-        waits
+        let kind = if is_awake { PointKind::Turn { task } } else { PointKind::Wake };
+        let struck = self.reach(client, kind);
+        let hesitates = |struck: &Struck| struck.fault == PointFault::Hesitate;
+        let is_late = struck.iter().any(hesitates);
+        let others: Vec<_> = struck.into_iter().filter(|struck| !hesitates(struck)).collect();
+        let waits = !others.is_empty();
+        others.into_iter().for_each(|struck| self.perform(struck));
+        match (waits, is_late) {
+            (true, _) => Interruption::Process,
+            (false, true) => Interruption::Task,
+            (false, false) => Interruption::None,
+        }
     }
 
     /// Returns the number of another future that a client may drop.

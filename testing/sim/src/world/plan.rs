@@ -18,6 +18,9 @@ use crate::history::{Event, ProcessId};
 const HORIZON: u32 = 5;
 /// The time that a killed process takes to restart.
 const RESTART: Duration = Duration::from_millis(100);
+/// The time after the end of a session by the clock of its client in which it may still live for
+/// the servers.
+const MOMENT: Duration = Duration::from_millis(2);
 /// The time that a request is late: longer than the requests of other clients take.
 const LATE: Duration = Duration::from_millis(25);
 
@@ -123,6 +126,10 @@ impl World<'_> {
             PointFault::Jump => (FaultAction::Jump { by: long }, Duration::ZERO),
             PointFault::Kill => (FaultAction::KillClient { client, silently: false }, RESTART),
             PointFault::Vanish => (FaultAction::KillClient { client, silently: true }, RESTART),
+            PointFault::CutToEnd => {
+                let cut = FaultAction::CutClient { client, direction: Direction::Both };
+                (cut, session + MOMENT)
+            }
             PointFault::Pause => (FaultAction::PauseClient { client }, long),
             PointFault::Cut | PointFault::LoseReplyAndCut => {
                 (FaultAction::CutClient { client, direction: Direction::Both }, long)
@@ -135,12 +142,13 @@ impl World<'_> {
                 }
                 return ends;
             }
-            // The rule has decided about the request.
+            // The rule has decided about the request, or the process about its task.
             PointFault::Operate { .. }
             | PointFault::LoseRequest
             | PointFault::LoseReply
             | PointFault::Throttle
             | PointFault::Delay
+            | PointFault::Hesitate
             | PointFault::Drop => return Vec::new(),
         };
         let end = self.inject(action, lasts).await;
