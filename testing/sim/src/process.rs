@@ -20,7 +20,7 @@ use super::exhaust::Interruption;
 
 /// The time that a task is late after a fault at a decision point: longer than a client takes to
 /// connect again.
-const HESITATION: Duration = Duration::from_millis(200);
+pub(crate) const HESITATION: Duration = Duration::from_millis(200);
 
 /// The load of the machine of a process. It decides when a task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

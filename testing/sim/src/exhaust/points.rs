@@ -81,11 +81,9 @@ impl PointRecorder {
         }
         let kind = if is_awake { PointKind::Turn { task } } else { PointKind::Wake };
         let struck = self.reach(client, kind);
-        let hesitates = |struck: &Struck| struck.fault == PointFault::Hesitate;
-        let is_late = struck.iter().any(hesitates);
-        let others: Vec<_> = struck.into_iter().filter(|struck| !hesitates(struck)).collect();
-        let waits = !others.is_empty();
-        others.into_iter().for_each(|struck| self.perform(struck));
+        let waits = struck.iter().any(|struck| struck.fault != PointFault::Hesitate);
+        let is_late = !waits && !struck.is_empty();
+        struck.into_iter().for_each(|struck| self.perform(struck));
         match (waits, is_late) {
             (true, _) => Interruption::Process,
             (false, true) => Interruption::Task,

@@ -13,6 +13,7 @@ use super::World;
 use crate::exhaust::{PointFault, PointKind, PointRecorder, Struck};
 use crate::faults::{Fault, FaultAction};
 use crate::history::{Event, ProcessId};
+use crate::process::HESITATION;
 
 /// The time in which faults may begin, in session timeouts.
 const HORIZON: u32 = 5;
@@ -130,6 +131,10 @@ impl World<'_> {
                 let cut = FaultAction::CutClient { client, direction: Direction::Both };
                 (cut, session + MOMENT)
             }
+            // Its task waits; the process counts as delayed until then.
+            PointFault::Hesitate => {
+                (FaultAction::Busy { client, most: Duration::ZERO }, HESITATION)
+            }
             PointFault::Pause => (FaultAction::PauseClient { client }, long),
             PointFault::Cut | PointFault::LoseReplyAndCut => {
                 (FaultAction::CutClient { client, direction: Direction::Both }, long)
@@ -142,13 +147,12 @@ impl World<'_> {
                 }
                 return ends;
             }
-            // The rule has decided about the request, or the process about its task.
+            // The rule has decided about the request.
             PointFault::Operate { .. }
             | PointFault::LoseRequest
             | PointFault::LoseReply
             | PointFault::Throttle
             | PointFault::Delay
-            | PointFault::Hesitate
             | PointFault::Drop => return Vec::new(),
         };
         let end = self.inject(action, lasts).await;
