@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use zk_curator_sim::{Exhaustion, Explored, Flaw, Scenario, Sim};
+use zk_curator_sim::{Exhaustion, Explored, FaultPlan, Flaw, Scenario, Sim};
 
 use crate::options::{Exhaust, Options};
 
@@ -89,6 +89,26 @@ fn explore(
         println!("  VACUOUS: the runs achieve none of: {missing}");
     }
     Ok(violations == 0 && missing.is_none())
+}
+
+/// Plays one set of faults with each seed. Returns `true` if there was no violation.
+pub(crate) fn replay(
+    options: &Options,
+    scenario: &Scenario,
+    plan: &FaultPlan,
+) -> Result<bool, lexopt::Error> {
+    let mut sound = true;
+    for seed in options.seeds.clone() {
+        let sim = options.sim(scenario, seed)?;
+        if options.timeline {
+            println!("seed {seed}\n{}", sim.clone().plan(plan.clone()).run().history);
+        }
+        if let Some(flaw) = Exhaustion::new(sim.clone()).replay(plan) {
+            explain(options, scenario, &sim, &flaw);
+            sound = false;
+        }
+    }
+    Ok(sound)
 }
 
 fn explain(options: &Options, scenario: &Scenario, sim: &Sim, flaw: &Flaw) {

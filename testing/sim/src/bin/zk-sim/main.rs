@@ -50,6 +50,10 @@ fn run(options: &Options) -> Result<bool, lexopt::Error> {
             }
             continue;
         }
+        if let Some(plan) = &options.plan {
+            sound &= exhaust::replay(options, scenario, plan)?;
+            continue;
+        }
         let hunt = Hunt::new(options, scenario);
         hunt.go();
         sound &= hunt.report();

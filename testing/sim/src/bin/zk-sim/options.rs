@@ -74,7 +74,7 @@ pub(crate) struct Options {
     settings: bool,
     keep_settings: Option<Vec<usize>>,
     pub(crate) exhaust: Option<Exhaust>,
-    plan: Option<FaultPlan>,
+    pub(crate) plan: Option<FaultPlan>,
 }
 
 /// The options of an exploration of all faults.
@@ -99,9 +99,6 @@ impl Options {
         }
         if let Some(faults) = self.faults.as_ref().filter(|_| self.exhaust.is_none()) {
             sim = sim.faults(mix(faults)?);
-        }
-        if let Some(plan) = &self.plan {
-            sim = sim.plan(plan.clone());
         }
         if let Some(kept) = &self.keep_faults {
             sim = sim.keep_faults(kept.iter().copied());
