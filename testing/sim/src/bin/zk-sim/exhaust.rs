@@ -8,9 +8,6 @@ use zk_curator_sim::{Exhaustion, Explored, FaultPlan, Flaw, Scenario, Sim};
 
 use crate::options::{Exhaust, Options};
 
-/// The number of seeds of which one is chosen.
-const SEEDS: u64 = 64;
-
 /// Plays all runs of a scenario, and prints what it found. Returns `true` if there was no
 /// violation.
 pub(crate) fn explore_all(
@@ -19,12 +16,12 @@ pub(crate) fn explore_all(
     scenario: &Scenario,
 ) -> Result<bool, lexopt::Error> {
     let mut seeds = options.seeds.clone();
-    if size.chooses_seed {
+    if let Some(choose) = size.choose {
         // The options were valid with the first seed, so they are with the others.
         let sim = |seed| options.sim(scenario, seed).unwrap_or_else(|_| Sim::seed(seed));
         let seed = match size.faults {
-            0 | 1 => Exhaustion::busiest(sim, 0..SEEDS),
-            _ => Exhaustion::smallest(sim, 0..SEEDS),
+            0 | 1 => Exhaustion::busiest(sim, 0..choose),
+            _ => Exhaustion::smallest(sim, 0..choose),
         };
         let seed = seed.unwrap_or_default();
         seeds = seed..seed + 1;
@@ -46,7 +43,10 @@ fn explore(
     scenario: &Scenario,
     sim: Sim,
 ) -> Result<bool, lexopt::Error> {
-    let name = format!("{} {}", scenario.name(), sim.arguments());
+    let mut name = format!("{} {}", scenario.name(), sim.arguments());
+    if size.part != (0, 1) {
+        name += &format!(" --part {}/{}", size.part.0, size.part.1);
+    }
     let (part, of) = size.part;
     let mut exhaustion = Exhaustion::new(sim.clone())
         .faults(size.faults)

@@ -36,9 +36,10 @@ The exit code is 0 without a violation, 1 with one, 2 for wrong options.
   --no-shrink                 print a run with a violation without shrinking it
   --keep-going                continue after a violation, and count the violations
   --exhaust                   play every set of faults at the decision points of each seed, in place of random faults;
-                              without --seed, of the first 64 the busiest, or the smallest with more than one fault
+                              without --seed, of the first ones the busiest, or the smallest with more than one fault
   --faults N                  with --exhaust: the largest number of faults of a run [1]
   --part I/N                  with --exhaust: only this part, from 0, of N parts of the runs with the most faults [0/1]
+  --choose N                  with --exhaust and without --seed: choose the seed among the first N [64]
   --progress FILE             with --exhaust and one scenario: continue where an earlier exploration has stopped
   --plan POINT:FAULT[,…]      play only these faults at decision points; or `none`
   --list                      print the scenarios and the kinds of faults
@@ -83,8 +84,8 @@ pub(crate) struct Exhaust {
     pub(crate) faults: usize,
     pub(crate) part: (u64, u64),
     pub(crate) progress: Option<PathBuf>,
-    /// Chooses one of the first seeds.
-    pub(crate) chooses_seed: bool,
+    /// The number of seeds of which one is chosen; `None` if the seeds are given.
+    pub(crate) choose: Option<u64>,
 }
 
 impl Options {
@@ -176,7 +177,8 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         exhaust: None,
         plan: None,
     };
-    let (mut exhaust, mut part, mut progress, mut has_seeds) = (false, (0, 1), None, false);
+    let (mut exhaust, mut part, mut progress) = (false, (0, 1), None);
+    let (mut has_seeds, mut choose) = (false, 64);
     let mut without = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -210,6 +212,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
             Arg::Long("exhaust") => exhaust = true,
             Arg::Long("part") => part = part_of(&value(&mut parser)?)?,
+            Arg::Long("choose") => choose = in_range(number(&mut parser)?, 1..=100_000)?,
             Arg::Long("progress") => progress = Some(PathBuf::from(parser.value()?)),
             Arg::Long("plan") => options.plan = Some(value(&mut parser)?.parse()?),
             Arg::Long("timeline") => options.timeline = true,
@@ -236,7 +239,8 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             None => 1,
             Some(text) => text.parse().map_err(|error| format!("--faults {text}: {error}"))?,
         };
-        options.exhaust = Some(Exhaust { faults, part, progress, chooses_seed: !has_seeds });
+        options.exhaust =
+            Some(Exhaust { faults, part, progress, choose: (!has_seeds).then_some(choose) });
     } else if let Some(text) = &options.faults {
         mix(text)?;
     }
