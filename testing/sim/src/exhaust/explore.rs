@@ -13,7 +13,8 @@ use zk_curator_client::internal::Locked;
 
 use super::extension::extensions;
 use super::plan::FaultPlan;
-use super::progress::Ledger;
+use super::progress::ExplorationRecord;
+use super::unit::{ExplorationUnit, PlayedPlan};
 use crate::checkers::Violation;
 use crate::history::Event;
 use crate::outcome::{Outcome, RunStats};
@@ -75,24 +76,6 @@ pub struct Flaw {
     pub plan: FaultPlan,
     /// The outcome of the run, with the violation.
     pub outcome: Outcome,
-}
-
-/// A plan that was played, as far as its extensions need it.
-#[derive(Debug, Clone)]
-pub(super) struct Played {
-    pub(super) plan: FaultPlan,
-    pub(super) trace: u64,
-    /// The number of its extensions.
-    pub(super) extensions: u64,
-}
-
-/// The extensions of one plan.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Unit {
-    pub(super) runs: u64,
-    pub(super) played: Vec<Played>,
-    /// The traces of the runs of the last level.
-    pub(super) traces: Vec<u64>,
 }
 
 impl Exhaustion {
@@ -168,7 +151,7 @@ impl Exhaustion {
     ) -> io::Result<Explored> {
         let none = FaultPlan::default();
         let root = self.play(&none, None);
-        let first = Played {
+        let first = PlayedPlan {
             plan: none.clone(),
             trace: trace(&root),
             extensions: extensions(&none, &root.points).len() as u64,
@@ -177,8 +160,8 @@ impl Exhaustion {
             Explored { runs: vec![1], points: root.points.len(), ..Explored::default() };
         explored.stats.add(&root.stats);
         let ledger = match &self.progress {
-            Some(file) => Ledger::open(file, &self.title(first.trace))?,
-            None => Ledger::none(),
+            Some(file) => ExplorationRecord::open(file, &self.title(first.trace))?,
+            None => ExplorationRecord::none(),
         };
         if root.violation.is_some() {
             explored.flaws.push(Flaw { plan: none, outcome: root });
@@ -190,7 +173,7 @@ impl Exhaustion {
         for faults in 1..=self.faults {
             let runs = frontier.iter().map(|played| played.extensions).sum();
             level(faults, if faults == self.faults { runs / self.part.1 } else { runs });
-            let tour = Tour {
+            let tour = ExplorationLevel {
                 exhaustion: self,
                 faults,
                 frontier: &frontier,
@@ -201,7 +184,7 @@ impl Exhaustion {
                 done: Locked::default(),
                 run: &run,
             };
-            let Done { units, kinds, stats, flaws, broken } = tour.go();
+            let LevelResult { units, kinds, stats, flaws, broken } = tour.go();
             if let Some(error) = broken {
                 return Err(error);
             }
@@ -305,17 +288,17 @@ impl Exhaustion {
 }
 
 /// Returns the plans whose extensions are not those of another plan.
-fn worth_extending(played: Vec<Played>, seen: &BTreeSet<u64>) -> Vec<Played> {
+fn worth_extending(played: Vec<PlayedPlan>, seen: &BTreeSet<u64>) -> Vec<PlayedPlan> {
     let lasts = |plan: &FaultPlan| plan.faults().iter().any(|(_, fault)| fault.lasts());
     let last = |plan: &FaultPlan| plan.faults().last().map(|(point, _)| *point);
     // The plan with the earliest last fault has the extensions of the others with the same trace.
     let mut earliest: BTreeMap<u64, Option<u32>> = BTreeMap::new();
-    for Played { plan, trace, .. } in played.iter().filter(|played| !lasts(&played.plan)) {
+    for PlayedPlan { plan, trace, .. } in played.iter().filter(|played| !lasts(&played.plan)) {
         let point = earliest.entry(*trace).or_insert_with(|| last(plan));
         *point = (*point).min(last(plan));
     }
     let mut taken = BTreeSet::new();
-    let mut is_new = |played: &Played| {
+    let mut is_new = |played: &PlayedPlan| {
         lasts(&played.plan)
             || (!seen.contains(&played.trace)
                 && earliest.get(&played.trace) == Some(&last(&played.plan))
@@ -338,29 +321,29 @@ fn trace(outcome: &Outcome) -> u64 {
 }
 
 /// The runs with one number of faults.
-struct Tour<'a, R> {
+struct ExplorationLevel<'a, R> {
     exhaustion: &'a Exhaustion,
     faults: usize,
-    frontier: &'a [Played],
-    ledger: &'a Ledger,
+    frontier: &'a [PlayedPlan],
+    ledger: &'a ExplorationRecord,
     bound: Duration,
     next: AtomicUsize,
     stop: AtomicBool,
-    done: Locked<Done>,
+    done: Locked<LevelResult>,
     run: &'a R,
 }
 
 #[derive(Default)]
-struct Done {
-    units: BTreeMap<usize, Unit>,
+struct LevelResult {
+    units: BTreeMap<usize, ExplorationUnit>,
     kinds: BTreeMap<&'static str, u64>,
     stats: RunStats,
     flaws: Vec<Flaw>,
     broken: Option<io::Error>,
 }
 
-impl<R: Fn() + Sync> Tour<'_, R> {
-    fn go(self) -> Done {
+impl<R: Fn() + Sync> ExplorationLevel<'_, R> {
+    fn go(self) -> LevelResult {
         std::thread::scope(|scope| {
             for _ in 1..self.exhaustion.jobs {
                 scope.spawn(|| self.work());
@@ -390,11 +373,11 @@ impl<R: Fn() + Sync> Tour<'_, R> {
     }
 
     /// Plays the extensions of a plan; `None` if the exploration stops meanwhile.
-    fn extend(&self, plan: &FaultPlan) -> Option<Unit> {
+    fn extend(&self, plan: &FaultPlan) -> Option<ExplorationUnit> {
         let exhaustion = self.exhaustion;
         let base = exhaustion.play(plan, None);
         let is_last = self.faults == exhaustion.faults;
-        let mut unit = Unit::default();
+        let mut unit = ExplorationUnit::default();
         for plan in extensions(plan, &base.points) {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
@@ -409,7 +392,7 @@ impl<R: Fn() + Sync> Tour<'_, R> {
             unit.traces.push(trace);
             if !is_last {
                 let extensions = extensions(&plan, &outcome.points).len() as u64;
-                unit.played.push(Played { plan: plan.clone(), trace, extensions });
+                unit.played.push(PlayedPlan { plan: plan.clone(), trace, extensions });
             }
             if let (None, Some(violation)) = (&outcome.violation, differs(&plan, &base, &outcome)) {
                 outcome.violation = Some(violation);

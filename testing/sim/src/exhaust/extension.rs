@@ -16,7 +16,7 @@ pub(super) fn extensions(plan: &FaultPlan, points: &[DecisionPoint]) -> Vec<Faul
     let idle = idle(points);
     let is_request = |point: &DecisionPoint| matches!(point.kind, PointKind::Request { .. });
     let last_request = points.iter().rposition(is_request).unwrap_or_default();
-    let mut clients = Sessions::default();
+    let mut clients = OpenSessions::default();
     let mut found = Vec::new();
     for (number, point) in (0..).zip(points) {
         clients.before(point);
@@ -38,11 +38,11 @@ pub(super) fn extensions(plan: &FaultPlan, points: &[DecisionPoint]) -> Vec<Faul
 
 /// The clients that have a session, as far as the requests show.
 #[derive(Debug, Default)]
-struct Sessions {
+struct OpenSessions {
     open: Vec<u32>,
 }
 
-impl Sessions {
+impl OpenSessions {
     fn before(&mut self, point: &DecisionPoint) {
         if matches!(point.kind, PointKind::Request { .. }) && !self.open.contains(&point.client) {
             self.open.push(point.client);
@@ -63,13 +63,13 @@ fn idle(points: &[DecisionPoint]) -> BTreeSet<u32> {
     let clients: BTreeSet<u32> = points.iter().map(|point| point.client).collect();
     let mut idle = BTreeSet::new();
     for client in clients {
-        let mut cycle = Cycle::default();
-        let mut before: Option<Cycle> = None;
+        let mut cycle = PingCycle::default();
+        let mut before: Option<PingCycle> = None;
         for (number, point) in (0..).zip(points) {
             let is_other = matches!(point.kind, PointKind::Request { .. }) && !point.is_ping();
             if is_other || (point.client == client && matches!(point.kind, PointKind::Poll { .. }))
             {
-                (cycle, before) = (Cycle::default(), None);
+                (cycle, before) = (PingCycle::default(), None);
             } else if point.client == client {
                 cycle.points.push(number);
                 if point.is_ping() {
@@ -87,7 +87,7 @@ fn idle(points: &[DecisionPoint]) -> BTreeSet<u32> {
 
 /// The points of a client from one ping to the next.
 #[derive(Debug, Default)]
-struct Cycle {
+struct PingCycle {
     points: Vec<u32>,
 }
 

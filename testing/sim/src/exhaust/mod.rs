@@ -12,6 +12,7 @@ mod plan;
 mod point;
 mod points;
 mod progress;
+mod unit;
 
 pub use explore::{Exhaustion, Explored, Flaw};
 pub use fault::PointFault;

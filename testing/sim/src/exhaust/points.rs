@@ -15,13 +15,13 @@ use super::point::{DecisionPoint, PointKind};
 #[derive(Debug)]
 pub(crate) struct PointRecorder {
     began: Instant,
-    noted: Locked<Noted>,
+    noted: Locked<PointNotes>,
     /// Notified when a fault is due that the world has to perform.
     due: Notify,
 }
 
 #[derive(Debug)]
-struct Noted {
+struct PointNotes {
     points: Vec<DecisionPoint>,
     plan: VecDeque<(u32, PointFault)>,
     /// The faults that the world has to perform.
@@ -56,7 +56,7 @@ pub(crate) struct Struck {
 
 impl PointRecorder {
     pub(crate) fn new(plan: &FaultPlan) -> Self {
-        let noted = Noted {
+        let noted = PointNotes {
             points: Vec::new(),
             plan: plan.faults().iter().copied().collect(),
             due: VecDeque::new(),

@@ -7,19 +7,19 @@ use std::path::Path;
 
 use zk_curator_client::internal::Locked;
 
-use super::explore::{Played, Unit};
+use super::unit::{ExplorationUnit, PlayedPlan};
 
 /// What was played: a line of text for each unit, which is complete if it ends with a dot.
 ///
 /// The first line is the title of the exploration. A unit is `FAULTS NUMBER RUNS`, then the traces
 /// as hexadecimal numbers, and `PLAN=TRACE=EXTENSIONS` for each plan that may be extended.
 #[derive(Debug)]
-pub(super) struct Ledger {
-    units: BTreeMap<(usize, usize), Unit>,
+pub(super) struct ExplorationRecord {
+    units: BTreeMap<(usize, usize), ExplorationUnit>,
     file: Option<Locked<File>>,
 }
 
-impl Ledger {
+impl ExplorationRecord {
     /// Returns a ledger without a file.
     pub(super) const fn none() -> Self {
         Self { units: BTreeMap::new(), file: None }
@@ -52,18 +52,23 @@ impl Ledger {
 
     /// Returns the unit with this number, of the plans with this number of faults, if it was
     /// played.
-    pub(super) fn unit(&self, faults: usize, number: usize) -> Option<Unit> {
+    pub(super) fn unit(&self, faults: usize, number: usize) -> Option<ExplorationUnit> {
         self.units.get(&(faults, number)).cloned()
     }
 
     /// Adds a unit.
-    pub(super) fn write(&self, faults: usize, number: usize, unit: &Unit) -> io::Result<()> {
+    pub(super) fn write(
+        &self,
+        faults: usize,
+        number: usize,
+        unit: &ExplorationUnit,
+    ) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let mut line = format!("{faults} {number} {}", unit.runs);
         for trace in &unit.traces {
             line += &format!(" {trace:x}");
         }
-        for Played { plan, trace, extensions } in &unit.played {
+        for PlayedPlan { plan, trace, extensions } in &unit.played {
             line += &format!(" {plan}={trace:x}={extensions}");
         }
         line += " .\n";
@@ -72,15 +77,16 @@ impl Ledger {
 }
 
 /// Parses a line; `None` if it is not complete.
-fn unit_of(line: &str) -> Option<((usize, usize), Unit)> {
+fn unit_of(line: &str) -> Option<((usize, usize), ExplorationUnit)> {
     let mut words = line.strip_suffix(" .")?.split(' ');
     let place = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let mut unit = Unit { runs: words.next()?.parse().ok()?, ..Unit::default() };
+    let mut unit =
+        ExplorationUnit { runs: words.next()?.parse().ok()?, ..ExplorationUnit::default() };
     for word in words {
         let mut parts = word.split('=');
         let first = parts.next()?;
         match (parts.next(), parts.next()) {
-            (Some(trace), Some(extensions)) => unit.played.push(Played {
+            (Some(trace), Some(extensions)) => unit.played.push(PlayedPlan {
                 plan: first.parse().ok()?,
                 trace: u64::from_str_radix(trace, 16).ok()?,
                 extensions: extensions.parse().ok()?,
