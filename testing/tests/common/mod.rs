@@ -284,8 +284,13 @@ impl RawClient {
     }
 }
 
+/// The request of a session that does not end by itself, however busy the machine is.
 pub(crate) fn new_session() -> ConnectRequest {
-    ConnectRequest { password: Some(Bytes::from_static(&[0; 16])), ..ConnectRequest::default() }
+    ConnectRequest {
+        timeout: LONG_SESSION,
+        password: Some(Bytes::from_static(&[0; 16])),
+        ..ConnectRequest::default()
+    }
 }
 
 pub(crate) fn create_body(path: &str, mode: CreateMode) -> CreateRequest {
