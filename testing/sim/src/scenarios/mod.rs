@@ -62,6 +62,7 @@ mod once_per;
 mod owned;
 mod partitioner;
 mod persistent_node;
+mod previous_incarnation;
 mod queue;
 mod read_write;
 mod reentrant;
@@ -75,6 +76,7 @@ mod shared_value;
 mod stm;
 mod support;
 mod timed_lease;
+mod ttl_node;
 mod two_phase;
 mod two_phase_leaving;
 mod two_phase_reused;
@@ -116,6 +118,7 @@ pub const ALL: &[Scenario] = &[
     migrations::SCENARIO,
     multi::SCENARIO,
     multi::OF_ALL_KINDS,
+    timed_lease::MULTI,
     mutex::SCENARIO,
     mutex::FENCED,
     mutex::UNFENCED,
@@ -126,6 +129,7 @@ pub const ALL: &[Scenario] = &[
     owned::SCENARIO,
     partitioner::SCENARIO,
     persistent_node::SCENARIO,
+    previous_incarnation::SCENARIO,
     queue::PRIORITY,
     queue::PLAIN,
     queue::TAKER,
@@ -142,6 +146,7 @@ pub const ALL: &[Scenario] = &[
     queue::SIMPLE,
     stm::SCENARIO,
     timed_lease::SCENARIO,
+    ttl_node::SCENARIO,
     two_phase::SCENARIO,
     two_phase_leaving::SCENARIO,
     two_phase_reused::SCENARIO,

@@ -1,9 +1,9 @@
-//! [`TimedLease`]: holders by time, with servers whose clocks differ.
+//! [`TimedLease`] and [`MultiLease`]: holders by time, with servers whose clocks differ.
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_curator_recipes::lease::{Error, TimedLease, TimedLeaseGuard};
+use zk_curator_recipes::lease::{Error, MultiLease, TimedLease, TimedLeaseGuard};
 
 use super::Scenario;
 use super::support::holding::{Attempt, Held};
@@ -12,6 +12,9 @@ use crate::history::HoldMode;
 use crate::{Client, Failure};
 
 const LEASE: &str = "/leases/orders";
+/// The parent of several leases, and their number.
+const CRAWLERS: &str = "/leases/crawlers";
+const HOLDERS: u16 = 2;
 /// The largest difference between the clocks of two servers.
 const CLOCKS: Duration = Duration::from_millis(1500);
 /// The shortest lease; its end is rounded up to a whole second.
@@ -31,24 +34,56 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
     },
 );
 
+pub(super) const MULTI: Scenario = Scenario::new(
+    "multi_lease",
+    "MultiLease: a number of holders, even if servers' clocks differ",
+    &["acquisitions", "uses"],
+    |sim| {
+        sim.workload(work_with_several)
+            .checker(Exclusion::at_most(HOLDERS.into()).notice(Duration::ZERO))
+            .server_clocks_differ(CLOCKS)
+            .leaves(["/leases", CRAWLERS, "/leases/crawlers/**"])
+    },
+);
+
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let lease = TimedLease::new(&zk, LEASE, client.who().to_string()).margin(CLOCKS);
+    rounds(&client, HoldMode::Exclusive, async |time| lease.try_take(time).await).await;
+    Ok(())
+}
+
+async fn work_with_several(client: Client) -> Result<(), Failure> {
+    let zk = client.connect().await?;
+    let leases = MultiLease::new(&zk, CRAWLERS, HOLDERS, client.who().to_string()).margin(CLOCKS);
+    rounds(&client, HoldMode::Permit, async |time| leases.try_take(time).await).await;
+    Ok(())
+}
+
+/// Takes a lease in each round, and uses the resource under it.
+async fn rounds(
+    client: &Client,
+    mode: HoldMode,
+    take: impl AsyncFn(Duration) -> Result<Option<TimedLeaseGuard>, Error>,
+) {
     while client.next_round().is_some() {
         for _ in 0..TAKES {
             sleep(client.moment(Duration::from_millis(500))).await;
-            if round(&client, &lease).await {
+            if round(client, mode, &take).await {
                 break;
             }
         }
     }
-    Ok(())
 }
 
-/// Takes the lease, and uses the resource under it. Returns `false` if it is held.
-async fn round(client: &Client, lease: &TimedLease) -> bool {
-    let attempt = Attempt::begin(client, "orders", HoldMode::Exclusive);
-    let take = lease.try_take(SHORT * client.rng().u32(1..5));
+/// Takes a lease, and uses the resource under it. Returns `false` if there is none.
+async fn round(
+    client: &Client,
+    mode: HoldMode,
+    take: impl AsyncFn(Duration) -> Result<Option<TimedLeaseGuard>, Error>,
+) -> bool {
+    let attempt = Attempt::begin(client, "orders", mode);
+    let take = take(SHORT * client.rng().u32(1..5));
     let Some(Ok(Some(guard))) = client.maybe_cancel(take).await else { return false };
     let held = attempt.acquired(guard.fencing_token());
     use_while_held(client, &held, guard).await;
