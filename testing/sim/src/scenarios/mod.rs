@@ -132,6 +132,7 @@ pub const ALL: &[Scenario] = &[
     previous_incarnation::SCENARIO,
     queue::PRIORITY,
     queue::PLAIN,
+    queue::SHARDED,
     queue::TAKER,
     read_write::SCENARIO,
     reentrant::SCENARIO,

@@ -320,7 +320,11 @@ fn is_early(client: &Client, item: &Name) -> bool {
     item.split_once('@').is_some_and(|(_, due)| due.parse().is_ok_and(|due: i64| due > now))
 }
 
-async fn settle(client: &Client, kind: Kind, delivery: LockPathDelivery) -> Result<(), Failure> {
+pub(super) async fn settle(
+    client: &Client,
+    kind: Kind,
+    delivery: LockPathDelivery,
+) -> Result<(), Failure> {
     let mut rng = client.rng();
     let names: Vec<Name> = delivery.items().iter().map(name_of).collect();
     say(client, &names, |item| Queue::Taken { queue: queue(), item, attempt: 1 });

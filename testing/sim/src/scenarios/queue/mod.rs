@@ -2,11 +2,13 @@
 //! clients. After the last fault, every client takes the remaining items.
 
 mod claiming;
+mod sharded;
 mod taking;
 
 use zk_curator_recipes::queue::PutMode;
 
 use self::claiming::{Kind, MOST_DELIVERIES, consume};
+use self::sharded::{LEADER, QUEUES, shard};
 use self::taking::{MOST_AT_HAND, Taken, take};
 use super::Scenario;
 use super::support::items::{DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE};
@@ -89,6 +91,17 @@ pub(super) const TAKER: Scenario = Scenario::new(
         sim.workload(|client| take(client, Taken::Plain))
             .checker(Delivery::at_most_once(MOST_AT_HAND).in_order())
             .leaves([QUEUE])
+    },
+);
+
+pub(super) const SHARDED: Scenario = Scenario::new(
+    "queue_sharder",
+    "QueueSharder: several queues as one, each item processed once",
+    &["items acknowledged"],
+    |sim| {
+        sim.workload(shard)
+            .checker(Delivery::exactly_once())
+            .leaves([QUEUES, "/queues/**", LEADER, LOCKS, "/queue-locks/*"])
     },
 );
 
