@@ -33,8 +33,8 @@ const RETRIES: Duration = Duration::from_secs(4);
 ///
 /// * repeated pings of a client while no client does anything else: faults at them are the same as
 ///   at the first repetition, but later;
-/// * the end of a session when its client wakes up, if a request comes later: until then the servers
-///   do not change, and the session ends before that request, too;
+/// * the end of a session when its client wakes up, if a request comes later: until then the
+///   servers do not change, and the session ends before that request, too;
 /// * a lost request after which the client is cut off: it is lost if the client is cut off when it
 ///   wakes up to send it, too;
 /// * extensions of plans without faults that last whose run is the same, point by point, write by

@@ -1,6 +1,6 @@
-//! [`PreviousIncarnation`]: processes that are restarted delete the nodes of their former lives, and
-//! then contend for a lock. No node of a former life may be left, and no other process may lose its
-//! lock.
+//! [`PreviousIncarnation`]: processes that are restarted delete the nodes of their former lives,
+//! and then contend for a lock. No node of a former life may be left, and no other process may lose
+//! its lock.
 
 use std::sync::Arc;
 use std::time::Duration;
