@@ -270,9 +270,7 @@ async fn a_link_is_cut_for_one_host_either_way_or_both() {
         let host = host.clone();
         async move {
             let stream = host.connect("zk1", 2181).await.unwrap();
-            RawClient::open(stream, ConnectRequest { timeout: 40_000, ..new_session() })
-                .await
-                .unwrap()
+            RawClient::open(stream, new_session()).await.unwrap()
         }
     };
     let (mut zk, mut unharmed) = (connect(&host).await, connect(&other).await);

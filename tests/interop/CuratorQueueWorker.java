@@ -49,8 +49,16 @@ public final class CuratorQueueWorker {
     }
 
     public static void main(String[] args) throws Exception {
-        try (CuratorFramework client = CuratorClient.start(args[0], CuratorClient.LONG_SESSION_MILLIS)) {
-            CuratorClient.answerCommands(line -> run(client, Task.of(line)));
+        CuratorClient.answerCommands(line -> run(args[0], Task.of(line)));
+    }
+
+    /**
+     * Runs a command in a session of its own: close() of a queue interrupts the delete of a lock node, which then stays as
+     * long as the session, and nobody can take an item with the same name.
+     */
+    private static String run(String connectString, Task task) throws Exception {
+        try (CuratorFramework client = CuratorClient.start(connectString, CuratorClient.LONG_SESSION_MILLIS)) {
+            return run(client, task);
         }
     }
 
