@@ -1,6 +1,5 @@
 //! Sessions that outlive a framework: [`CuratorFramework::detach`].
 
-
 use zk_curator_client::internal::atomic::Ordering;
 use zk_curator_client::{SessionCredentials, Stat};
 

@@ -6,5 +6,5 @@ use shuttle::sync as primitives;
 #[cfg(not(zk_threads))]
 use std::sync as primitives;
 
-pub use primitives::{RwLock, RwLockReadGuard, RwLockWriteGuard, atomic};
 pub(crate) use primitives::{Mutex, MutexGuard};
+pub use primitives::{RwLock, RwLockReadGuard, RwLockWriteGuard, atomic};

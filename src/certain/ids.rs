@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::future::join3;
 use tokio::time::Instant;
 use tracing::debug;
-use zk_curator_client::internal::atomic::{AtomicU64, Ordering};
 use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::atomic::{AtomicU64, Ordering};
 use zk_curator_client::{CreateMode, ErrorCode, OpResult, Stat};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_curator_client::internal::atomic::{AtomicBool, Ordering};
 use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::atomic::{AtomicBool, Ordering};
 use zk_curator_client::{Error as RawError, SessionCredentials};
 
 use super::session::Session;

@@ -10,10 +10,10 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
-use zk_curator_client::internal::atomic::{AtomicI64, Ordering};
-use zk_curator_client::internal::{Locked, LockedGuard};
 use zk_curator_client::internal::Signal;
+use zk_curator_client::internal::atomic::{AtomicI64, Ordering};
 use zk_curator_client::internal::bounded;
+use zk_curator_client::internal::{Locked, LockedGuard};
 use zk_curator_client::{Acl, Error as RawError, SessionState};
 
 use super::advice::Advice;

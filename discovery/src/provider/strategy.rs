@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use zk_curator::internal::atomic::{AtomicU64, AtomicUsize, Ordering};
 use zk_curator::internal::Locked;
+use zk_curator::internal::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::instance::ServiceInstance;
 

@@ -1,6 +1,5 @@
 //! The requests of the handles of a cache to its task.
 
-
 use tokio::sync::{Notify, oneshot};
 use zk_curator::Error;
 use zk_curator::internal::{Locked, LockedGuard};

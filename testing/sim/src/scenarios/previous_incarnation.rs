@@ -36,7 +36,8 @@ async fn work(client: Client) -> Result<(), Failure> {
         }
     }
     nothing_is_left(&client, &zk, &id).await?;
-    contend(&client, Arc::new(InterProcessMutex::new(&zk, LOCK).label(id)), Protected::Tokens).await;
+    contend(&client, Arc::new(InterProcessMutex::new(&zk, LOCK).label(id)), Protected::Tokens)
+        .await;
     Ok(())
 }
 
@@ -48,9 +49,9 @@ async fn nothing_is_left(client: &Client, zk: &CuratorFramework, id: &str) -> Re
     }
     match zk.children_with_data(LOCK).await {
         Ok(nodes) => {
-            let of_former = nodes.iter().find(|node| {
-                node.data == id && node.stat.ephemeral_owner != session.id.get()
-            });
+            let of_former = nodes
+                .iter()
+                .find(|node| node.data == id && node.stat.ephemeral_owner != session.id.get());
             if let Some(node) = of_former.filter(|_| zk.session() == Some(session)) {
                 return Err(format!("{}/{} of a former life is left", LOCK, node.name).into());
             }

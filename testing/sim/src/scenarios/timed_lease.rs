@@ -46,30 +46,48 @@ pub(super) const MULTI: Scenario = Scenario::new(
     },
 );
 
+/// A lease for one, or several of them.
+enum Leases {
+    One(TimedLease),
+    Several(MultiLease),
+}
+
+impl Leases {
+    async fn try_take(&self, time: Duration) -> Result<Option<TimedLeaseGuard>, Error> {
+        match self {
+            Self::One(lease) => lease.try_take(time).await,
+            Self::Several(leases) => leases.try_take(time).await,
+        }
+    }
+
+    const fn mode(&self) -> HoldMode {
+        match self {
+            Self::One(_) => HoldMode::Exclusive,
+            Self::Several(_) => HoldMode::Permit,
+        }
+    }
+}
+
 async fn work(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let lease = TimedLease::new(&zk, LEASE, client.who().to_string()).margin(CLOCKS);
-    rounds(&client, HoldMode::Exclusive, async |time| lease.try_take(time).await).await;
+    rounds(&client, &Leases::One(lease)).await;
     Ok(())
 }
 
 async fn work_with_several(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let leases = MultiLease::new(&zk, CRAWLERS, HOLDERS, client.who().to_string()).margin(CLOCKS);
-    rounds(&client, HoldMode::Permit, async |time| leases.try_take(time).await).await;
+    rounds(&client, &Leases::Several(leases)).await;
     Ok(())
 }
 
 /// Takes a lease in each round, and uses the resource under it.
-async fn rounds(
-    client: &Client,
-    mode: HoldMode,
-    take: impl AsyncFn(Duration) -> Result<Option<TimedLeaseGuard>, Error>,
-) {
+async fn rounds(client: &Client, leases: &Leases) {
     while client.next_round().is_some() {
         for _ in 0..TAKES {
             sleep(client.moment(Duration::from_millis(500))).await;
-            if round(client, mode, &take).await {
+            if round(client, leases).await {
                 break;
             }
         }
@@ -77,13 +95,9 @@ async fn rounds(
 }
 
 /// Takes a lease, and uses the resource under it. Returns `false` if there is none.
-async fn round(
-    client: &Client,
-    mode: HoldMode,
-    take: impl AsyncFn(Duration) -> Result<Option<TimedLeaseGuard>, Error>,
-) -> bool {
-    let attempt = Attempt::begin(client, "orders", mode);
-    let take = take(SHORT * client.rng().u32(1..5));
+async fn round(client: &Client, leases: &Leases) -> bool {
+    let attempt = Attempt::begin(client, "orders", leases.mode());
+    let take = leases.try_take(SHORT * client.rng().u32(1..5));
     let Some(Ok(Some(guard))) = client.maybe_cancel(take).await else { return false };
     let held = attempt.acquired(guard.fencing_token());
     use_while_held(client, &held, guard).await;

@@ -99,9 +99,13 @@ pub(super) const SHARDED: Scenario = Scenario::new(
     "QueueSharder: several queues as one, each item processed once",
     &["items acknowledged"],
     |sim| {
-        sim.workload(shard)
-            .checker(Delivery::exactly_once())
-            .leaves([QUEUES, "/queues/**", LEADER, LOCKS, "/queue-locks/*"])
+        sim.workload(shard).checker(Delivery::exactly_once()).leaves([
+            QUEUES,
+            "/queues/**",
+            LEADER,
+            LOCKS,
+            "/queue-locks/*",
+        ])
     },
 );
 

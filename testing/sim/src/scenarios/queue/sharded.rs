@@ -21,7 +21,7 @@ const MOST_QUEUES: usize = 3;
 pub(super) async fn shard(client: Client) -> Result<(), Failure> {
     let zk = client.connect().await?;
     let open = || {
-        QueueSharder::builder(&zk, QUEUES, LEADER, DistributedQueue::new)
+        QueueSharder::builder(&zk, QUEUES, LEADER, |zk, path| DistributedQueue::new(zk, path))
             .new_queue_threshold(FULL)
             .max_queues(MOST_QUEUES)
             .check_every(Duration::from_millis(300))
@@ -50,10 +50,7 @@ pub(super) async fn shard(client: Client) -> Result<(), Failure> {
 }
 
 /// Takes an item of each queue, if there is one soon.
-async fn take(
-    client: &Client,
-    sharder: &QueueSharder<DistributedQueue>,
-) -> Result<(), Failure> {
+async fn take(client: &Client, sharder: &QueueSharder<DistributedQueue>) -> Result<(), Failure> {
     for (name, queue) in sharder.queues() {
         let mut consumer = queue.consumer(format!("{LOCKS}/{name}"));
         let next = timeout(client.session_timeout() / 4, consumer.next());
