@@ -1,7 +1,7 @@
 use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, LockedGuard};
 use zk_curator_client::{ErrorCode, EventType, OneshotWatch, Stat, WatchEnded, WatchNotifier};
 
 /// The read that armed a watch.
@@ -193,7 +193,7 @@ impl AdapterRegistry {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, AdapterRegistryState> {
+    fn lock(&self) -> LockedGuard<'_, AdapterRegistryState> {
         self.0.lock()
     }
 }

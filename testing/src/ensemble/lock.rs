@@ -1,11 +1,10 @@
 //! [`Ensemble`]: the state behind its lock, and signals of changes.
 
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_curator_client::internal::Locked;
 use zk_curator_client::internal::Signal;
+use zk_curator_client::internal::{Locked, LockedGuard};
 
 use super::snapshot::Snapshot;
 use super::state::State;
@@ -108,7 +107,7 @@ impl Ensemble {
         self.deadlines_changed[at].notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> LockedGuard<'_, State> {
         self.state.lock()
     }
 }

@@ -1,11 +1,9 @@
 //! [`Outbox`]: the outgoing queue of a connection.
 
-use std::sync::MutexGuard;
-
 use bytes::BytesMut;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::internal::Locked;
+use zk_curator_client::internal::{Locked, LockedGuard};
 use zk_curator_proto::{Encoder, frame};
 
 /// Queued bytes above which the requests of the client are not read.
@@ -149,7 +147,7 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> LockedGuard<'_, Queue> {
         self.queue.lock()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zk_curator_client::internal::{Locked, Signal, sleep};
+use zk_curator_client::internal::{Locked, LockedGuard, Signal, sleep};
 use zk_curator_proto::Request;
 
 use super::request::RuleRequest;
@@ -93,7 +93,7 @@ impl Rules {
         *installed = installed.iter().filter(|other| !Arc::ptr_eq(other, rule)).cloned().collect();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<[Arc<Rule>]>> {
+    fn lock(&self) -> LockedGuard<'_, Arc<[Arc<Rule>]>> {
         self.installed.lock()
     }
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
-use zk_curator_client::internal::{Locked, sleep_until};
+use zk_curator_client::internal::{Locked, LockedGuard, sleep_until};
 
 /// The latency of a pipe.
 pub(super) trait Distance: Send + Sync {
@@ -28,7 +28,7 @@ pub(super) fn pipe<D: Distance>(room: usize, distance: Arc<D>) -> (Sender<D>, Re
 struct Pipe(Locked<Pieces>);
 
 impl Pipe {
-    fn lock(&self) -> MutexGuard<'_, Pieces> {
+    fn lock(&self) -> LockedGuard<'_, Pieces> {
         self.0.lock()
     }
 }

@@ -31,7 +31,9 @@ async fn work(client: Client) -> Result<(), Failure> {
     loop {
         match client.maybe_cancel(former.delete()).await {
             Some(Ok(_)) => break,
-            Some(Err(error)) if !error.is_retryable() => return Err(error.into()),
+            Some(Err(error)) if !error.is_retryable() && error.kind() != ErrorKind::ReadOnly => {
+                return Err(error.into());
+            }
             _ => sleep(client.moment(Duration::from_millis(200))).await,
         }
     }
