@@ -46,6 +46,7 @@ pub struct Exhaustion {
     faults: usize,
     jobs: usize,
     part: (u64, u64),
+    most: u64,
     keep_going: bool,
     progress: Option<PathBuf>,
 }
@@ -56,6 +57,8 @@ pub struct Exhaustion {
 pub struct Explored {
     /// The number of plans that were played, with each number of faults, from zero.
     pub runs: Vec<u64>,
+    /// The part of the runs that was played, from zero, and the number of parts.
+    pub part: (u64, u64),
     /// The number of decision points of the run without faults.
     pub points: usize,
     /// The number of different runs, by their points, writes and events.
@@ -81,7 +84,15 @@ pub struct Flaw {
 impl Exhaustion {
     /// Plays one fault per run, on one thread.
     pub fn new(sim: Sim) -> Self {
-        Self { sim, faults: 1, jobs: 1, part: (0, 1), keep_going: false, progress: None }
+        Self {
+            sim,
+            faults: 1,
+            jobs: 1,
+            part: (0, 1),
+            most: u64::MAX,
+            keep_going: false,
+            progress: None,
+        }
     }
 
     /// Returns the seed whose run without faults has the most decision points: its clients have the
@@ -126,6 +137,15 @@ impl Exhaustion {
         self
     }
 
+    /// Plays at most about this number of runs with each number of faults: if there are more, they
+    /// are divided into as many parts as that takes, of which one is played and extended. The
+    /// number of the [`part`](Self::part) then decides which: one number after the other plays all
+    /// in turn. Default: all.
+    pub const fn at_most(mut self, runs: u64) -> Self {
+        self.most = runs;
+        self
+    }
+
     /// Continues after a violation. Default: `false`.
     pub const fn keep_going(mut self, keep_going: bool) -> Self {
         self.keep_going = keep_going;
@@ -157,7 +177,7 @@ impl Exhaustion {
             extensions: extensions(&none, &root.points).len() as u64,
         };
         let mut explored =
-            Explored { runs: vec![1], points: root.points.len(), ..Explored::default() };
+            Explored { runs: vec![1], part: (0, 1), points: root.points.len(), ..Explored::default() };
         explored.stats.add(&root.stats);
         let ledger = match &self.progress {
             Some(file) => ExplorationRecord::open(file, &self.title(first.trace))?,
@@ -171,11 +191,15 @@ impl Exhaustion {
         let mut seen: BTreeSet<u64> = [first.trace].into();
         let mut frontier = vec![first];
         for faults in 1..=self.faults {
-            let runs = frontier.iter().map(|played| played.extensions).sum();
-            level(faults, if faults == self.faults { runs / self.part.1 } else { runs });
+            let runs: u64 = frontier.iter().map(|played| played.extensions).sum();
+            let part = self.part_of(faults, runs, explored.part.1);
+            explored.part.1 *= part.1;
+            explored.part.0 = self.part.0 % explored.part.1;
+            level(faults, runs / part.1);
             let tour = ExplorationLevel {
                 exhaustion: self,
                 faults,
+                part,
                 frontier: &frontier,
                 ledger: &ledger,
                 bound,
@@ -236,9 +260,10 @@ impl Exhaustion {
     fn title(&self, trace: u64) -> String {
         let (part, of) = self.part;
         format!(
-            "{} --faults {} --part {part}/{of}, trace {trace:016x}",
+            "{} --faults {} --part {part}/{of} --most {}, trace {trace:016x}",
             self.sim.arguments(),
-            self.faults
+            self.faults,
+            self.most
         )
     }
 
@@ -253,11 +278,15 @@ impl Exhaustion {
         (is_new && !has && !achieves.is_empty()).then(|| achieves.join(", "))
     }
 
-    fn is_in_part(&self, plan: &FaultPlan) -> bool {
-        let (part, of) = self.part;
-        let mut hasher = DefaultHasher::new();
-        plan.hash(&mut hasher);
-        hasher.finish() % of == part
+    /// Returns the part to play of these runs, and the number of their parts. The runs with fewer
+    /// faults had this number of parts: with as many nights as the product, all are played.
+    const fn part_of(&self, faults: usize, runs: u64, parts: u64) -> (u64, u64) {
+        let (part, wanted) = self.part;
+        let needed = runs.div_ceil(self.most);
+        let of = if faults == self.faults && wanted > needed { wanted } else { needed };
+        // Without runs there is one part.
+        let of = if of == 0 { 1 } else { of };
+        (part / parts % of, of)
     }
 
     /// Plays a plan again. Returns `None` if it has no violation.
@@ -307,6 +336,13 @@ fn worth_extending(played: Vec<PlayedPlan>, seen: &BTreeSet<u64>) -> Vec<PlayedP
     played.into_iter().filter(|played| is_new(played)).collect()
 }
 
+/// Returns a number that decides in which part a plan is.
+fn number_of(plan: &FaultPlan) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    plan.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Returns a hash of everything that the clients and the servers did in a run.
 fn trace(outcome: &Outcome) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -324,6 +360,7 @@ fn trace(outcome: &Outcome) -> u64 {
 struct ExplorationLevel<'a, R> {
     exhaustion: &'a Exhaustion,
     faults: usize,
+    part: (u64, u64),
     frontier: &'a [PlayedPlan],
     ledger: &'a ExplorationRecord,
     bound: Duration,
@@ -377,12 +414,13 @@ impl<R: Fn() + Sync> ExplorationLevel<'_, R> {
         let exhaustion = self.exhaustion;
         let base = exhaustion.play(plan, None);
         let is_last = self.faults == exhaustion.faults;
+        let (part, of) = self.part;
         let mut unit = ExplorationUnit::default();
         for plan in extensions(plan, &base.points) {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
-            if is_last && !exhaustion.is_in_part(&plan) {
+            if number_of(&plan) % of != part {
                 continue;
             }
             let mut outcome = exhaustion.play(&plan, Some(self.bound));

@@ -224,3 +224,20 @@ fn parts_are_disjoint_and_complete() {
     let parts: u64 = (0..3).map(|part| runs(Exhaustion::new(mutex(1)).part(part, 3))).sum();
     assert_eq!(parts, whole);
 }
+
+/// With a limit, as many explorations as there are parts extend every plan, each in its turn.
+#[test]
+fn a_limit_divides_every_number_of_faults() {
+    let whole = explore(&Exhaustion::new(mutex(1)).faults(2));
+    let limited = |part| {
+        let exhaustion = Exhaustion::new(mutex(1)).faults(2).part(part, 1);
+        explore(&exhaustion.at_most(whole.runs[1].div_ceil(2)))
+    };
+    let first = limited(0);
+    let (_, parts) = first.part;
+    assert!(parts > 2 && first.runs[1] < whole.runs[1] && first.runs[2] < whole.runs[2]);
+    let turns: Vec<_> = (0..parts).map(limited).collect();
+    assert_eq!(turns[1].part, (1, parts));
+    // A plan with the run of another is extended unless that is in the same part.
+    assert!(turns.iter().map(|turn| turn.runs[2]).sum::<u64>() >= whole.runs[2]);
+}

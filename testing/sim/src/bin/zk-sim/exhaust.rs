@@ -44,14 +44,12 @@ fn explore(
     sim: Sim,
 ) -> Result<bool, lexopt::Error> {
     let mut name = format!("{} {}", scenario.name(), sim.arguments());
-    if size.part != (0, 1) {
-        name += &format!(" --part {}/{}", size.part.0, size.part.1);
-    }
     let (part, of) = size.part;
     let mut exhaustion = Exhaustion::new(sim.clone())
         .faults(size.faults)
         .jobs(options.jobs)
         .part(part, of)
+        .at_most(size.most.get())
         .keep_going(options.keep_going);
     if let Some(file) = &size.progress {
         exhaustion = exhaustion.progress(file);
@@ -84,6 +82,9 @@ fn explore(
         explain(options, scenario, &sim, &flaw);
     }
     let seconds = began.elapsed().as_secs_f64();
+    if explored.part.1 > 1 {
+        name += &format!(" --part {}/{}", explored.part.0, explored.part.1);
+    }
     report(&name, &explored, violations, seconds);
     if let Some(missing) = &missing {
         println!("  VACUOUS: the runs achieve none of: {missing}");

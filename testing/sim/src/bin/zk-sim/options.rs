@@ -39,6 +39,8 @@ The exit code is 0 without a violation, 1 with one, 2 for wrong options.
                               without --seed, of the first ones the busiest, or the smallest with more than one fault
   --faults N                  with --exhaust: the largest number of faults of a run [1]
   --part I/N                  with --exhaust: only this part, from 0, of N parts of the runs with the most faults [0/1]
+  --most N                    with --exhaust: if there are more runs with some number of faults, play one of as many parts as that
+                              takes; `--part I` chooses the part, I modulo the number of parts
   --choose N                  with --exhaust and without --seed: choose the seed among the first N [64]
   --progress FILE             with --exhaust and one scenario: continue where an earlier exploration has stopped
   --plan POINT:FAULT[,…]      play only these faults at decision points; or `none`
@@ -83,6 +85,7 @@ pub(crate) struct Options {
 pub(crate) struct Exhaust {
     pub(crate) faults: usize,
     pub(crate) part: (u64, u64),
+    pub(crate) most: NonZero<u64>,
     pub(crate) progress: Option<PathBuf>,
     /// The number of seeds of which one is chosen; `None` if the seeds are given.
     pub(crate) choose: Option<u64>,
@@ -177,7 +180,8 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
         exhaust: None,
         plan: None,
     };
-    let (mut exhaust, mut part, mut progress) = (false, (0, 1), None);
+    let (mut exhaust, mut part, mut progress) = (false, (0, Some(1)), None);
+    let mut most = None;
     let (mut has_seeds, mut choose) = (false, 64);
     let mut without = Vec::new();
     while let Some(argument) = parser.next()? {
@@ -212,6 +216,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
             Arg::Long("exhaust") => exhaust = true,
             Arg::Long("part") => part = part_of(&value(&mut parser)?)?,
+            Arg::Long("most") => most = Some(number(&mut parser)?),
             Arg::Long("choose") => choose = in_range(number(&mut parser)?, 1..=100_000)?,
             Arg::Long("progress") => progress = Some(PathBuf::from(parser.value()?)),
             Arg::Long("plan") => options.plan = Some(value(&mut parser)?.parse()?),
@@ -239,8 +244,14 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             None => 1,
             Some(text) => text.parse().map_err(|error| format!("--faults {text}: {error}"))?,
         };
-        options.exhaust =
-            Some(Exhaust { faults, part, progress, choose: (!has_seeds).then_some(choose) });
+        let part = match part {
+            (part, Some(of)) => (part, of),
+            (part, None) if most.is_some() => (part, 1),
+            (part, None) => return Err(format!("--part {part} needs --most").into()),
+        };
+        let most = most.unwrap_or(NonZero::<u64>::MAX);
+        let choose = (!has_seeds).then_some(choose);
+        options.exhaust = Some(Exhaust { faults, part, most, progress, choose });
     } else if let Some(text) = &options.faults {
         mix(text)?;
     }
@@ -309,12 +320,14 @@ fn numbers<T: FromStr<Err: Display>>(text: &str) -> Result<Vec<T>, lexopt::Error
     }
 }
 
-/// Parses a part, `I/N`.
-fn part_of(text: &str) -> Result<(u64, u64), lexopt::Error> {
-    let parts =
-        text.split_once('/').and_then(|(one, of)| Some((one.parse().ok()?, of.parse().ok()?)));
+/// Parses a part, `I/N`, or `I` alone.
+fn part_of(text: &str) -> Result<(u64, Option<u64>), lexopt::Error> {
+    let parts = match text.split_once('/') {
+        Some((part, of)) => part.parse().ok().zip(of.parse().ok().map(Some)),
+        None => text.parse().ok().map(|part| (part, None)),
+    };
     parts
-        .filter(|(part, of)| part < of)
+        .filter(|(part, of)| of.is_none_or(|of| *part < of))
         .ok_or_else(|| format!("{text:?} is no part such as 0/10").into())
 }
 
