@@ -30,6 +30,11 @@ fn mutex(clients: u32) -> Sim {
     Sim::seed(3).clients(clients).rounds(1).settings(false).scenario(mutex)
 }
 
+/// One client that only comes and goes.
+fn visit() -> Sim {
+    sim(|client| async move { client.connect().await.map(drop).map_err(Into::into) }).clients(1)
+}
+
 fn explore(exhaustion: &Exhaustion) -> Explored {
     exhaustion.explore(|_, _| {}, || {}).expect("no file")
 }
@@ -136,27 +141,33 @@ fn every_kind_of_fault_is_played() {
     assert!(explored.stats.achieved["acquisitions"] > runs, "{:?}", explored.stats);
 }
 
+/// Returns an exploration of clients that write twice, and its violation by a lost response.
+fn writes_twice() -> (Exhaustion, Flaw) {
+    let sim = sim(repeats).checker(Once).leaves(["/number/*"]);
+    let exhaustion = Exhaustion::new(sim).keep_going(true);
+    let is_lost = |flaw: &Flaw| {
+        let faults = flaw.plan.faults();
+        matches!(faults, [(_, PointFault::LoseReply | PointFault::LoseReplyAndCut)])
+    };
+    let flaw = explore(&exhaustion).flaws.into_iter().find(is_lost).expect("a lost response");
+    (exhaustion, flaw)
+}
+
 #[test]
 fn a_lost_response_finds_what_writes_twice() {
-    let exhaustion = Exhaustion::new(sim(repeats).checker(Once).leaves(["/number/*"]));
-    let mut explored = explore(&exhaustion);
-    let Some(Flaw { plan, outcome, .. }) = explored.flaws.pop() else { panic!("nothing is found") };
-    let [(point, fault)] = plan.faults() else { panic!("{plan}") };
-    assert!(matches!(fault, PointFault::LoseReply | PointFault::LoseReplyAndCut), "{plan}");
-    let kind = &outcome.points[*point as usize].kind;
+    let (_, Flaw { plan, outcome, .. }) = writes_twice();
+    let (point, _) = plan.faults()[0];
+    let kind = &outcome.points[point as usize].kind;
     assert!(matches!(kind, PointKind::Request { path: Some(path), .. } if path.starts_with(NODE)));
     assert_eq!(outcome.violation.map(|violation| violation.checker), Some("once"));
 }
 
 #[test]
 fn faults_that_the_violation_does_not_need_are_left_out() {
-    let exhaustion = Exhaustion::new(sim(repeats).checker(Once).leaves(["/number/*"]));
-    let found = explore(&exhaustion).flaws.pop().expect("a flaw").plan;
-    let more = found.faults().iter().copied().chain([(0, PointFault::Lag)]);
-    let larger = sim(repeats).checker(Once).plan(FaultPlan::new(more.clone())).run();
+    let (exhaustion, Flaw { plan: found, .. }) = writes_twice();
+    let more = found.faults().iter().copied().chain([(0, PointFault::Hesitate)]);
     let flaw = exhaustion.replay(&FaultPlan::new(more)).expect("it fails with another fault, too");
-    assert!(larger.violation.is_some());
-    assert_eq!(exhaustion.shrink(flaw).plan, found);
+    assert_eq!((flaw.plan.faults().len(), exhaustion.shrink(flaw).plan), (2, found));
 }
 
 /// A client that waits for much longer than any timeout after it was cut off.
@@ -167,16 +178,16 @@ fn whoever_finishes_too_late_is_found() {
         let mut states = zk.states();
         let sulks = async {
             while states.next().await.is_some_and(|status| status.state.is_connected()) {}
-            spend(Duration::from_secs(40)).await;
+            spend(Duration::from_secs(100)).await;
         };
         tokio::select! {
             biased;
             () = sulks => {}
-            () = spend(Duration::from_millis(100)) => {}
+            () = spend(Duration::from_secs(10)) => {}
         }
         Ok(())
     }
-    let explored = explore(&Exhaustion::new(sim(sulks).rounds(60)));
+    let explored = explore(&Exhaustion::new(sim(sulks)));
     let flaw = explored.flaws.first().expect("a flaw");
     assert_eq!(flaw.outcome.violation.as_ref().map(|found| found.checker), Some("liveness"));
 }
@@ -220,24 +231,26 @@ fn an_exploration_continues_where_it_stopped() {
 #[test]
 fn parts_are_disjoint_and_complete() {
     let runs = |exhaustion: Exhaustion| explore(&exhaustion.faults(2)).runs[2];
-    let whole = runs(Exhaustion::new(mutex(1)));
-    let parts: u64 = (0..3).map(|part| runs(Exhaustion::new(mutex(1)).part(part, 3))).sum();
+    let whole = runs(Exhaustion::new(visit()));
+    let parts: u64 = (0..3).map(|part| runs(Exhaustion::new(visit()).part(part, 3))).sum();
     assert_eq!(parts, whole);
 }
 
 /// With a limit, as many explorations as there are parts extend every plan, each in its turn.
 #[test]
 fn a_limit_divides_every_number_of_faults() {
-    let whole = explore(&Exhaustion::new(mutex(1)).faults(2));
+    let whole = explore(&Exhaustion::new(visit()).faults(2));
     let limited = |part| {
-        let exhaustion = Exhaustion::new(mutex(1)).faults(2).part(part, 1);
+        let exhaustion = Exhaustion::new(visit()).faults(2).part(part, 1);
         explore(&exhaustion.at_most(whole.runs[1].div_ceil(2)))
     };
-    let first = limited(0);
-    let (_, parts) = first.part;
-    assert!(parts > 2 && first.runs[1] < whole.runs[1] && first.runs[2] < whole.runs[2]);
+    let (first, second) = (limited(0), limited(1));
+    assert!(first.runs[1] < whole.runs[1] && first.runs[2] < whole.runs[2]);
+    // The halves have extensions of their own, in parts of their own.
+    let parts = first.part.1.max(second.part.1);
+    assert!(parts > 2 && parts % 2 == 0);
+    assert_eq!(second.part, (1, second.part.1));
     let turns: Vec<_> = (0..parts).map(limited).collect();
-    assert_eq!(turns[1].part, (1, parts));
     // A plan with the run of another is extended unless that is in the same part.
     assert!(turns.iter().map(|turn| turn.runs[2]).sum::<u64>() >= whole.runs[2]);
 }
