@@ -176,14 +176,12 @@ fn whoever_finishes_too_late_is_found() {
     async fn sulks(client: Client) -> Result<(), Failure> {
         let zk = client.connect().await?;
         let mut states = zk.states();
-        let sulks = async {
+        let cut_off = async {
             while states.next().await.is_some_and(|status| status.state.is_connected()) {}
-            spend(Duration::from_secs(100)).await;
         };
         tokio::select! {
-            biased;
-            () = sulks => {}
-            () = spend(Duration::from_secs(10)) => {}
+            () = cut_off => spend(Duration::from_secs(100)).await,
+            () = spend(Duration::from_secs(1)) => {}
         }
         Ok(())
     }
