@@ -1,8 +1,7 @@
 //! [`Signal`]: a value that tasks wait on.
 
-use tokio::sync::Notify;
-
 use crate::locked::{Locked, LockedGuard};
+use crate::primitives::Notify;
 
 /// A value that tasks wait on, like tokio's `watch`. `watch` wakes the tasks in random order; this
 /// type wakes them in the order in which they began to wait, so that a simulation can be replayed.

@@ -271,9 +271,13 @@ impl Task {
             self.late = None;
             return Turn::Now;
         }
-        if std::mem::take(&mut self.hesitated) {
-            return Turn::Now;
-        }
+        drop(state);
+        if std::mem::take(&mut self.hesitated) { Turn::Now } else { self.hesitate(cx) }
+    }
+
+    /// Lets a loaded process run its tasks in another order, and late.
+    fn hesitate(&mut self, cx: &mut Context<'_>) -> Turn {
+        let mut state = self.process.lock();
         let State { load, rng, .. } = &mut *state;
         if load.yields > 0 && rng.u8(..load.yields) == 0 {
             self.hesitated = true;

@@ -128,7 +128,7 @@ impl Drop for Prover {
 impl fmt::Debug for CacheShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (nodes, freshness) =
-            self.look(|contents| (contents.state.tree().len(), contents.freshness.clone()));
+            self.look(|contents| (contents.state.tree().len(), contents.freshness));
         f.debug_struct("CuratorCache")
             .field("root", &self.root)
             .field("nodes", &nodes)

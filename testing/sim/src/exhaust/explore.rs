@@ -176,8 +176,12 @@ impl Exhaustion {
             trace: trace(&root),
             extensions: extensions(&none, &root.points).len() as u64,
         };
-        let mut explored =
-            Explored { runs: vec![1], part: (0, 1), points: root.points.len(), ..Explored::default() };
+        let mut explored = Explored {
+            runs: vec![1],
+            part: (0, 1),
+            points: root.points.len(),
+            ..Explored::default()
+        };
         explored.stats.add(&root.stats);
         let ledger = match &self.progress {
             Some(file) => ExplorationRecord::open(file, &self.title(first.trace))?,
@@ -208,16 +212,7 @@ impl Exhaustion {
                 done: Locked::default(),
                 run: &run,
             };
-            let LevelResult { units, kinds, stats, flaws, broken } = tour.go();
-            if let Some(error) = broken {
-                return Err(error);
-            }
-            explored.runs.push(units.values().map(|unit| unit.runs).sum());
-            for (kind, count) in kinds {
-                *explored.kinds.entry(kind).or_default() += count;
-            }
-            explored.stats.add(&stats);
-            explored.flaws.extend(flaws);
+            let units = explored.add(tour.go())?;
             let reached = units.values().flat_map(|unit| unit.traces.iter().copied());
             let reached: Vec<u64> = reached.collect();
             let played = units.into_values().flat_map(|unit| unit.played).collect();
@@ -313,6 +308,23 @@ impl Exhaustion {
             }
             return smallest;
         }
+    }
+}
+
+impl Explored {
+    /// Adds the runs with one number of faults. Returns what was played.
+    fn add(&mut self, result: LevelResult) -> io::Result<BTreeMap<usize, ExplorationUnit>> {
+        let LevelResult { units, kinds, stats, flaws, broken } = result;
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        self.runs.push(units.values().map(|unit| unit.runs).sum());
+        for (kind, count) in kinds {
+            *self.kinds.entry(kind).or_default() += count;
+        }
+        self.stats.add(&stats);
+        self.flaws.extend(flaws);
+        Ok(units)
     }
 }
 

@@ -145,7 +145,7 @@ mod tests {
     fn repeated_pings_are_played_once() {
         let (wake, ping) = (point(0, PointKind::Wake), request(0, OpCode::Ping));
         let cycle = [wake.clone(), wake, ping];
-        let mut points = [cycle.clone(), cycle.clone(), cycle.clone()].concat();
+        let mut points = [&cycle[..]; 3].concat();
         assert_eq!(idle(&points), (3..9).collect());
         // Another client does something after the second ping.
         points.insert(6, request(1, OpCode::Create));

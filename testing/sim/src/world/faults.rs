@@ -79,21 +79,10 @@ impl World<'_> {
                 }
             }
             FaultAction::ChangeLeader => drop(self.cluster.change_leader()),
-            FaultAction::Expire { client } => {
-                for session in self.sessions_of(*client) {
-                    if self.cluster.expire(session) {
-                        self.hit(FaultKind::Expire);
-                        let who = self
-                            .seats
-                            .iter()
-                            .find(|seat| seat.number == *client)
-                            .map(ClientSlot::who);
-                        self.run.record(who.unwrap_or(ProcessId::World), Lifecycle::Expired);
-                    }
-                }
-            }
+            FaultAction::Expire { client } => self.expire(*client),
             FaultAction::Operate { place } => {
-                if self.operator().delete_at(*place) {
+                let has_deleted = self.operator().delete_at(*place);
+                if has_deleted {
                     self.hit(FaultKind::Operator);
                 }
             }
@@ -144,6 +133,17 @@ impl World<'_> {
             self.hit(self.schedule[index].1.action.kind());
         }
         self.lags.remove(&index);
+    }
+
+    fn expire(&mut self, client: u32) {
+        for session in self.sessions_of(client) {
+            if self.cluster.expire(session) {
+                self.hit(FaultKind::Expire);
+                let seat = self.seats.iter().find(|seat| seat.number == client);
+                let who = seat.map_or(ProcessId::World, ClientSlot::who);
+                self.run.record(who, Lifecycle::Expired);
+            }
+        }
     }
 
     fn sessions_of(&self, client: u32) -> Vec<i64> {

@@ -55,7 +55,7 @@ const VERSION: &str = concat!("zk-sim ", env!("CARGO_PKG_VERSION"));
 pub(crate) enum Task {
     /// A text for standard output.
     Print(String),
-    Run(Options),
+    Run(Box<Options>),
 }
 
 #[derive(Debug)]
@@ -89,6 +89,30 @@ pub(crate) struct Exhaust {
     pub(crate) progress: Option<PathBuf>,
     /// The number of seeds of which one is chosen; `None` if the seeds are given.
     pub(crate) choose: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            scenarios: sound(),
+            seeds: 0..1000,
+            jobs: 1,
+            timeline: false,
+            coverage: false,
+            shrink: true,
+            keep_going: false,
+            faults: None,
+            servers: None,
+            clients: None,
+            rounds: 20,
+            keep_faults: None,
+            keep_clients: None,
+            settings: true,
+            keep_settings: None,
+            exhaust: None,
+            plan: None,
+        }
+    }
 }
 
 impl Options {
@@ -160,29 +184,45 @@ impl Options {
     }
 }
 
+/// The options of an exploration, as they were given.
+#[derive(Debug, Default)]
+struct ExhaustArguments {
+    is_wanted: bool,
+    part: Option<(u64, Option<u64>)>,
+    most: Option<NonZero<u64>>,
+    choose: Option<u64>,
+    progress: Option<PathBuf>,
+}
+
+impl ExhaustArguments {
+    fn check(self, options: &mut Options, has_seeds: bool) -> Result<Exhaust, lexopt::Error> {
+        let Self { part, most, choose, progress, .. } = self;
+        if options.plan.is_some() {
+            return Err("--exhaust and --plan exclude each other".into());
+        }
+        if progress.is_some() && options.scenarios.len() > 1 {
+            return Err("--progress needs one scenario".into());
+        }
+        let faults = match options.faults.take() {
+            None => 1,
+            Some(text) => text.parse().map_err(|error| format!("--faults {text}: {error}"))?,
+        };
+        let part = match part {
+            None => (0, 1),
+            Some((part, Some(of))) => (part, of),
+            Some((part, None)) if most.is_some() => (part, 1),
+            Some((part, None)) => return Err(format!("--part {part} needs --most").into()),
+        };
+        let most = most.unwrap_or(NonZero::<u64>::MAX);
+        let choose = (!has_seeds).then_some(choose.unwrap_or(64));
+        Ok(Exhaust { faults, part, most, progress, choose })
+    }
+}
+
 pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
-    let mut options = Options {
-        scenarios: sound(),
-        seeds: 0..1000,
-        jobs: 1,
-        timeline: false,
-        coverage: false,
-        shrink: true,
-        keep_going: false,
-        faults: None,
-        servers: None,
-        clients: None,
-        rounds: 20,
-        keep_faults: None,
-        keep_clients: None,
-        settings: true,
-        keep_settings: None,
-        exhaust: None,
-        plan: None,
-    };
-    let (mut exhaust, mut part, mut progress) = (false, (0, Some(1)), None);
-    let mut most = None;
-    let (mut has_seeds, mut choose) = (false, 64);
+    let mut options = Options::default();
+    let mut exhaust = ExhaustArguments::default();
+    let mut has_seeds = false;
     let mut without = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -214,11 +254,13 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
                 options.keep_settings = Some(numbers(&value(&mut parser)?)?);
             }
             Arg::Long("jobs") => options.jobs = number::<NonZero<usize>>(&mut parser)?.get(),
-            Arg::Long("exhaust") => exhaust = true,
-            Arg::Long("part") => part = part_of(&value(&mut parser)?)?,
-            Arg::Long("most") => most = Some(number(&mut parser)?),
-            Arg::Long("choose") => choose = in_range(number(&mut parser)?, 1..=100_000)?,
-            Arg::Long("progress") => progress = Some(PathBuf::from(parser.value()?)),
+            Arg::Long("exhaust") => exhaust.is_wanted = true,
+            Arg::Long("part") => exhaust.part = Some(part_of(&value(&mut parser)?)?),
+            Arg::Long("most") => exhaust.most = Some(number(&mut parser)?),
+            Arg::Long("choose") => {
+                exhaust.choose = Some(in_range(number(&mut parser)?, 1..=100_000)?);
+            }
+            Arg::Long("progress") => exhaust.progress = Some(PathBuf::from(parser.value()?)),
             Arg::Long("plan") => options.plan = Some(value(&mut parser)?.parse()?),
             Arg::Long("timeline") => options.timeline = true,
             Arg::Long("coverage") => options.coverage = true,
@@ -230,32 +272,15 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
-    let is_kept =
-        |scenario: &&Scenario| without.iter().all(|other| other.name() != scenario.name());
-    options.scenarios.retain(is_kept);
-    if exhaust {
-        if options.plan.is_some() {
-            return Err("--exhaust and --plan exclude each other".into());
-        }
-        if progress.is_some() && options.scenarios.len() > 1 {
-            return Err("--progress needs one scenario".into());
-        }
-        let faults = match options.faults.take() {
-            None => 1,
-            Some(text) => text.parse().map_err(|error| format!("--faults {text}: {error}"))?,
-        };
-        let part = match part {
-            (part, Some(of)) => (part, of),
-            (part, None) if most.is_some() => (part, 1),
-            (part, None) => return Err(format!("--part {part} needs --most").into()),
-        };
-        let most = most.unwrap_or(NonZero::<u64>::MAX);
-        let choose = (!has_seeds).then_some(choose);
-        options.exhaust = Some(Exhaust { faults, part, most, progress, choose });
+    options
+        .scenarios
+        .retain(|scenario| !without.iter().any(|other| other.name() == scenario.name()));
+    if exhaust.is_wanted {
+        options.exhaust = Some(exhaust.check(&mut options, has_seeds)?);
     } else if let Some(text) = &options.faults {
         mix(text)?;
     }
-    Ok(Task::Run(options))
+    Ok(Task::Run(Box::new(options)))
 }
 
 fn list() -> String {
