@@ -242,9 +242,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
                 options.clients = Some(in_range(number(&mut parser)?, 1..=1000)?);
             }
             Arg::Long("rounds") => options.rounds = number(&mut parser)?,
-            Arg::Long("faults") => {
-                options.faults = Some(value(&mut parser)?);
-            }
+            Arg::Long("faults") => options.faults = Some(value(&mut parser)?),
             Arg::Long("keep-faults") => options.keep_faults = Some(numbers(&value(&mut parser)?)?),
             Arg::Long("keep-clients") => {
                 options.keep_clients = Some(numbers(&value(&mut parser)?)?);
