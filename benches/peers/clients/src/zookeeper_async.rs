@@ -127,11 +127,14 @@ impl Session for Connection {
 }
 
 impl Reports for Connection {
-    async fn lost_and_back(&self) -> Result<()> {
+    fn lost_and_back(&self) -> impl Future<Output = Result<()>> + use<> {
         let mut states = self.states.clone();
-        states.wait_for(|state| *state != ZkState::Connected).await?;
-        states.wait_for(|state| *state == ZkState::Connected).await?;
-        Ok(())
+        states.mark_unchanged();
+        async move {
+            states.changed().await?;
+            states.wait_for(|state| *state == ZkState::Connected).await?;
+            Ok(())
+        }
     }
 }
 

@@ -85,20 +85,21 @@ impl Session for Client {
 }
 
 impl Reports for Client {
-    async fn lost_and_back(&self) -> Result<()> {
+    fn lost_and_back(&self) -> impl Future<Output = Result<()>> + use<> {
         let mut states = self.state_watcher();
-        for wanted in [SessionState::Disconnected, SessionState::SyncConnected] {
+        // From here on, the next connection is another one.
+        states.state();
+        async move {
             loop {
                 let state = states.changed().await;
-                if state == wanted {
-                    break;
+                if state == SessionState::SyncConnected {
+                    return Ok(());
                 }
                 if state.is_terminated() {
                     return Err(format!("the session ended: {state}").into());
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zk_curator::{CreateMode, CuratorFramework};
+use zk_curator::{ConnectionStatus, CreateMode, CuratorFramework};
 
 use crate::shared::fleet::Reports;
 pub(crate) use crate::shared::measure::{Outcome, Result, Samples, at_most, cpu_time, each};
@@ -79,10 +79,13 @@ impl Session for CuratorFramework {
 }
 
 impl Reports for CuratorFramework {
-    async fn lost_and_back(&self) -> Result<()> {
-        let mut states = self.states();
-        states.until(|status| !status.state.is_connected()).await.ok_or(CLOSED)?;
-        states.until(|status| status.state.is_connected()).await.ok_or(CLOSED)?;
-        Ok(())
+    fn lost_and_back(&self) -> impl Future<Output = Result<()>> + use<> {
+        let (mut states, watched) = (self.states(), self.status().epoch);
+        async move {
+            let is_back =
+                |status: &ConnectionStatus| status.epoch > watched && status.state.is_connected();
+            states.until(is_back).await.ok_or(CLOSED)?;
+            Ok(())
+        }
     }
 }

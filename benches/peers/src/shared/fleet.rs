@@ -8,8 +8,9 @@ use super::stage::{Stage, say};
 
 /// A client that reports its connections.
 pub(crate) trait Reports: Session {
-    /// Waits until the connection is lost, and then until there is another one.
-    async fn lost_and_back(&self) -> Result<()>;
+    /// Watches the connection from now on. The future waits until it was lost and there is another
+    /// one, also if both have happened before it is polled.
+    fn lost_and_back(&self) -> impl Future<Output = Result<()>> + use<Self>;
 }
 
 /// The harness cuts all connections. Every session waits for its next connection, and reads.
@@ -20,14 +21,18 @@ pub(crate) async fn come_back<S: Reports>(stage: &mut Stage<S>) -> Result<()> {
     // Each exists for as long as its session.
     let owned: Vec<_> = (0..clients.len()).map(|number| format!("{path}-{number}")).collect();
     try_join_all(clients.iter().zip(&owned).map(|(zk, own)| zk.create(own, b"", true))).await?;
+    // The harness cuts the connections at once when it has heard of the beginning.
+    let watched = || clients.iter().map(S::lost_and_back).collect::<Vec<_>>();
+    let mut returns = watched();
     let begun = stage.begin().await?;
     let mut bytes = 0;
     for _ in 0..stage.operations {
-        let back = async |zk: &S| {
-            zk.lost_and_back().await?;
+        let back = clients.iter().zip(returns).map(async |(zk, returns)| {
+            returns.await?;
             Result::Ok(zk.get(&path).await?.as_ref().len())
-        };
-        bytes += try_join_all(clients.iter().map(back)).await?.iter().sum::<usize>();
+        });
+        bytes += try_join_all(back).await?.iter().sum::<usize>();
+        returns = watched();
         say("seen");
     }
     stage.hear("tell").await?;
