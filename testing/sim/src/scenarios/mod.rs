@@ -9,9 +9,10 @@
 //!    use zk_curator_sim::checkers::Exclusion;
 //!    use zk_curator_sim::{Client, Failure, Scenario, Sim};
 //!
-//!    const SCENARIO: Scenario = Scenario::new("mutex", "one holder at a time", |sim| {
-//!        sim.workload(work).checker(Exclusion::mutual())
-//!    });
+//!    const SCENARIO: Scenario =
+//!        Scenario::new("mutex", "one holder at a time", &["acquisitions", "uses"], |sim| {
+//!            sim.workload(work).checker(Exclusion::mutual())
+//!        });
 //!
 //!    async fn work(client: Client) -> Result<(), Failure> {
 //!        let lock = InterProcessMutex::new(&client.connect().await?, "/locks/orders");
@@ -30,7 +31,8 @@
 //! 2. Its line in [`ALL`], in alphabetical order.
 //! 3. `zk-sim --scenario NAME --seeds 0..10000`.
 //!
-//! Declare nodes that exist from the start, and may stay, with [`Sim::nodes`](crate::Sim::nodes),
+//! The list names what the clients achieve: runs in which they achieve none of it prove nothing,
+//! and are a failure. Declare nodes that exist from the start, and may stay, with [`Sim::nodes`](crate::Sim::nodes),
 //! and nodes that the workload may leave with [`Sim::leaves`](crate::Sim::leaves). If a workload
 //! takes longer than others to finish after the last fault, set
 //! [`Sim::patience_after_faults`](crate::Sim::patience_after_faults).
