@@ -35,6 +35,7 @@ pub struct Sim {
     pub(crate) rounds: u32,
     pub(crate) session_timeout: Duration,
     pub(crate) patience: Option<Duration>,
+    pub(crate) faults_within: Option<Duration>,
     pub(crate) workload: Workload,
     pub(crate) faults: Faults,
     /// The numbers of the faults that happen; `None` for all.
@@ -82,6 +83,7 @@ impl Sim {
             rounds: 10,
             session_timeout: Duration::from_secs(2),
             patience: None,
+            faults_within: None,
             workload: Workload::new(|_| async { Ok(()) }),
             faults: Faults::random(),
             kept_faults: None,
@@ -145,6 +147,14 @@ impl Sim {
     /// timeouts, and one second for each round of each client.
     pub const fn patience_after_faults(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
+        self
+    }
+
+    /// Sets the time in which the faults of a [plan](Self::plan) may begin, for a workload that
+    /// repeats itself until there are [no more faults](Client::no_more_faults). Default: five
+    /// session timeouts.
+    pub const fn faults_begin_within(mut self, time: Duration) -> Self {
+        self.faults_within = Some(time);
         self
     }
 

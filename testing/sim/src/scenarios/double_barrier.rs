@@ -30,7 +30,13 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
     "double_barrier",
     "DistributedDoubleBarrier: whole rounds, back to back",
     &["acquisitions"],
-    |sim| sim.workload(work).checker(BarrierRounds::of(MEMBERS, GRACE)).leaves([HOME]),
+    |sim| {
+        sim.workload(work)
+            .checker(BarrierRounds::of(MEMBERS, GRACE))
+            .leaves([HOME])
+            // Some rounds. The later ones are as these.
+            .faults_begin_within(Duration::from_millis(500))
+    },
 );
 
 async fn work(client: Client) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use crate::faults::{Fault, FaultAction};
 use crate::history::{Event, ProcessId};
 use crate::process::HESITATION;
 
-/// The time in which faults may begin, in session timeouts.
+/// The time in which faults may begin, unless the workload says otherwise, in session timeouts.
 const HORIZON: u32 = 5;
 /// The time that a killed process takes to restart.
 const RESTART: Duration = Duration::from_millis(100);
@@ -73,7 +73,8 @@ impl World<'_> {
     /// time for all of their points, or all clients have finished. Returns `false` if the run has
     /// failed.
     pub(super) async fn play_plan(&mut self, points: &PointRecorder) -> bool {
-        let horizon = Instant::now() + self.sim.session_timeout * HORIZON;
+        let time = self.sim.faults_within.unwrap_or(self.sim.session_timeout * HORIZON);
+        let horizon = Instant::now() + time;
         let mut ends: BTreeSet<(Instant, usize)> = BTreeSet::new();
         loop {
             let is_past = Instant::now() >= horizon;
