@@ -351,6 +351,11 @@ impl<P> ServiceCache<P> {
         self.view.look(|view| Arc::clone(&view.list))
     }
 
+    /// Returns the list, with a version that is not later.
+    pub(crate) fn versioned(&self) -> (u64, Arc<[CachedInstance<P>]>) {
+        self.view.versioned(|view| Arc::clone(&view.list))
+    }
+
     /// Returns the number of changes of the view.
     pub(crate) fn version(&self) -> u64 {
         self.view.version()

@@ -5,7 +5,7 @@ use zk_curator::internal::atomic::{AtomicU64, Ordering};
 
 /// A value that one task changes. Readers that keep something derived from it compare versions.
 ///
-/// Read the version before the value: what is derived is then at least as new as its version, and
+/// What is derived from a [versioned look](Self::versioned) is at least as new as its version, and
 /// is derived again after the next change.
 pub(crate) struct Versioned<T> {
     value: Signal<T>,
@@ -29,6 +29,13 @@ impl<T> Versioned<T> {
     /// Reads the value. `look` runs under a lock.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         self.value.look(look)
+    }
+
+    /// Reads the value, with a version that is not later.
+    pub(crate) fn versioned<R>(&self, look: impl FnOnce(&T) -> R) -> (u64, R) {
+        // In this order. A change between the two is seen as one that is still to come.
+        let version = self.version();
+        (version, self.look(look))
     }
 
     /// Returns the number of changes, without a lock.
@@ -65,10 +72,9 @@ mod threads {
                 let value = Arc::new(Versioned::new(0));
                 let kept = Arc::new(Locked::new((0, 0)));
                 let choose = |value: &Versioned<u64>, kept: &Locked<(u64, u64)>| {
-                    let version = value.version();
                     let mut kept = kept.lock();
-                    if kept.0 != version {
-                        *kept = (version, value.look(|value| *value));
+                    if kept.0 != value.version() {
+                        *kept = value.versioned(|value| *value);
                     }
                     kept.1
                 };

@@ -203,16 +203,16 @@ impl<P> ProviderInner<P> {
         let version = self.settings.cache.version();
         let mut state = self.state.lock();
         if state.is_outdated || !state.choice.holds(version) {
-            state.choice = Arc::new(self.choose(&state, version));
+            state.choice = Arc::new(self.choose(&state));
             state.is_outdated = false;
         }
         Arc::clone(&state.choice)
     }
 
-    fn choose(&self, state: &ProviderState<P>, version: u64) -> CandidateSet<P> {
+    fn choose(&self, state: &ProviderState<P>) -> CandidateSet<P> {
         let now = Instant::now();
         let before = &state.choice.all;
-        let listed = self.settings.cache.listed();
+        let (version, listed) = self.settings.cache.versioned();
         let all: Vec<_> = listed
             .iter()
             .map(|listed| {

@@ -347,21 +347,20 @@ mod threads {
                 let resources = Resources::new(Meter::new(None));
                 let first = node(&resources, "/first");
                 let threads = ["/a", "/b"].map(|path| {
-                    let resources = resources.clone();
+                    let guard = node(&resources, path);
+                    let cleanup = resources.cleanup(path.to_owned(), false);
                     thread::spawn(move || {
-                        let guard = node(&resources, path);
-                        let cleanup = resources.cleanup(path.to_owned(), false);
                         guard.hand_over();
                         drop(guard);
                         cleanup.settle();
                     })
                 });
                 drop(first);
+                future::block_on(resources.quiet());
+                future::block_on(resources.settled("/a"));
                 for thread in threads {
                     thread.join().expect("no panic");
                 }
-                future::block_on(resources.quiet());
-                future::block_on(resources.settled("/a"));
                 let (nodes, _, deletions) = resources.lists();
                 assert_eq!((nodes, deletions), (Vec::new(), Vec::new()));
                 assert!(resources.left().paths().is_empty());

@@ -101,6 +101,11 @@ impl Ending {
     }
 }
 
+/// The connection timeout of frameworks, in session timeouts.
+pub(crate) const CONNECTION_TIMEOUT: u32 = 2;
+/// The longest pause between two retries, and their number.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const MAX_RETRIES: u32 = 10;
 /// The ids of runs with few ids.
 const FEW_IDS: [&str; 3] = ["a", "b", "c"];
 
@@ -390,11 +395,11 @@ impl Client {
             .manner
             .apply(CuratorFramework::builder(), &parts.connect_string)
             .session_timeout(parts.session_timeout)
-            .connection_timeout(parts.session_timeout * 2)
+            .connection_timeout(parts.session_timeout * CONNECTION_TIMEOUT)
             .retry(BoundedExponentialBackoffRetry::new(
                 Duration::from_millis(20),
-                Duration::from_millis(500),
-                10,
+                LONGEST_PAUSE,
+                MAX_RETRIES,
             ))
             .clock(Arc::<NeverSuspended>::default())
             .seed(self.rng().u64(..));
@@ -527,7 +532,10 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn faults_are_over(&self) {
+        let points = self.run().shared.points.as_ref();
+        let rest = points.map(|points| points.rest(self.number()));
         self.run().shared.faults_over.cancelled().await;
+        drop(rest);
         let connected = self.connected.lock().clone();
         for zk in connected {
             let mut states = zk.states();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::checkers::Violation;
-use super::exhaust::DecisionPoint;
+use super::exhaust::{DecisionPoint, PointFault};
 use super::faults::{Fault, FaultKind};
 use super::history::{Answer, Event, History, Hold, Lifecycle, Shared, UseOutcome};
 use super::options::Setting;
@@ -25,8 +25,13 @@ pub struct Outcome {
     pub injected: Vec<Injected>,
     /// The decision points, if the run had a [plan](crate::Sim::plan).
     pub points: Vec<DecisionPoint>,
+    /// The first fault of the plan that could not happen: its point was not reached, or is of
+    /// another kind.
+    pub unplayed: Option<(u32, PointFault)>,
     /// A hash of what the servers wrote, if the run had a plan.
     pub(crate) writes: u64,
+    /// The end of the last fault of a plan, or of the time for faults if clients waited for that.
+    pub(crate) undisturbed_since: Duration,
     /// The settings of clients and servers that differ from the defaults, each with its number.
     pub settings: Vec<(usize, Setting)>,
     /// The figures of the run.

@@ -179,6 +179,7 @@ impl Spawn for Process {
             late: None,
             hesitated: false,
             hesitation: None,
+            hesitates_next: false,
         };
         self.shared.census.expect(|| drop(tokio::spawn(task)));
     }
@@ -215,6 +216,8 @@ struct Task {
     hesitated: bool,
     /// The end of a delay by a fault at a decision point.
     hesitation: Option<Pin<Box<Sleep>>>,
+    /// `true` if such a delay begins when the process is resumed.
+    hesitates_next: bool,
 }
 
 /// The decision about a task that wants to run.
@@ -241,20 +244,23 @@ impl Task {
                 }
                 return Turn::NotYet;
             }
+            // It was stopped before.
+            Run::Runs if self.hesitates_next => {
+                drop(state);
+                self.hesitates_next = false;
+                return self.run_late(cx);
+            }
             Run::Runs => match self.process.supervisor.interrupts(self.number) {
                 Interruption::None => {}
-                Interruption::Process => {
+                interruption @ (Interruption::Process | Interruption::ProcessAndTask) => {
+                    self.hesitates_next = interruption == Interruption::ProcessAndTask;
                     state.run = Run::Stopped;
                     state.sleepers.push(cx.waker().clone());
                     return Turn::NotYet;
                 }
                 Interruption::Task => {
-                    let mut late = Box::pin(sleep(HESITATION));
-                    // The timer wakes the task.
-                    let _pending = late.as_mut().poll(cx);
                     drop(state);
-                    self.hesitation = Some(late);
-                    return Turn::NotYet;
+                    return self.run_late(cx);
                 }
             },
         }
@@ -273,6 +279,15 @@ impl Task {
         }
         drop(state);
         if std::mem::take(&mut self.hesitated) { Turn::Now } else { self.hesitate(cx) }
+    }
+
+    /// Delays the task by a fault at a decision point.
+    fn run_late(&mut self, cx: &mut Context<'_>) -> Turn {
+        let mut late = Box::pin(sleep(HESITATION));
+        // The timer wakes the task.
+        let _pending = late.as_mut().poll(cx);
+        self.hesitation = Some(late);
+        Turn::NotYet
     }
 
     /// Lets a loaded process run its tasks in another order, and late.

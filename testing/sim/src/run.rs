@@ -80,7 +80,9 @@ impl Sim {
             faults: outcome.faults,
             injected: outcome.injected,
             points: outcome.points,
+            unplayed: outcome.unplayed,
             writes: outcome.writes,
+            undisturbed_since: outcome.undisturbed_since,
             settings,
             stats,
         }

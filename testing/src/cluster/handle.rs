@@ -189,6 +189,13 @@ impl TestCluster {
         self.ensemble.update(|state| faults::expire(state, session))
     }
 
+    /// Returns `true` if a session is open. It may have no connection.
+    #[must_use]
+    pub fn has_session(&self, of: impl HasSession) -> bool {
+        let Some(session) = of.session_id() else { return false };
+        self.ensemble.look(|state| state.sessions().get(session).is_some())
+    }
+
     /// Cuts the connection of a session. The session stays open. Returns `true` if it had a
     /// connection.
     pub fn disconnect(&self, of: impl HasSession) -> bool {

@@ -3,42 +3,32 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{env, fs, io};
 
 use zk_curator_client::internal::Locked;
 
 use super::extension::extensions;
+use super::fault::PointFault;
 use super::plan::FaultPlan;
 use super::progress::ExplorationRecord;
 use super::unit::{ExplorationUnit, PlayedPlan};
 use crate::checkers::Violation;
+use crate::client::{CONNECTION_TIMEOUT, LONGEST_PAUSE, MAX_RETRIES};
 use crate::history::Event;
 use crate::outcome::{Outcome, RunStats};
+use crate::seed;
 use crate::sim::Sim;
-
-/// The granularity with which servers end sessions.
-const TICK: Duration = Duration::from_millis(50);
-/// The sum of the pauses between the retries of an operation of a client.
-const RETRIES: Duration = Duration::from_secs(4);
+use crate::world::TICK;
 
 /// All runs of a [`Sim`] with up to a number of faults at its decision points.
 ///
 /// Plans with one fault are played first, then those with two, and so on. Each plan with another
 /// fault extends a plan that was played, at a point that this run reached, and not before its last
-/// fault: so every set of faults is played once. Left out are:
-///
-/// * repeated pings of a client while no client does anything else: faults at them are the same as
-///   at the first repetition, but later;
-/// * the end of a session when its client wakes up, if a request comes later: until then the
-///   servers do not change, and the session ends before that request, too;
-/// * a lost request after which the client is cut off: it is lost if the client is cut off when it
-///   wakes up to send it, too;
-/// * extensions of plans without faults that last whose run is the same, point by point, write by
-///   write and event by event, as that of another plan: their extensions are the same.
+/// fault: so every set of faults is played once.
 #[derive(Debug)]
 #[must_use = "nothing happens before it is explored"]
 pub struct Exhaustion {
@@ -65,8 +55,12 @@ pub struct Explored {
     pub states: usize,
     /// The number of runs with each kind of fault at their last point.
     pub kinds: BTreeMap<&'static str, u64>,
-    /// The figures of all runs that this process played.
+    /// The figures of the runs with faults that this process played.
     pub stats: RunStats,
+    /// What the run without faults achieved.
+    pub achieved: BTreeSet<&'static str>,
+    /// The time in which all clients have to finish after the last fault.
+    pub bound: Duration,
     /// The runs with violations.
     pub flaws: Vec<Flaw>,
 }
@@ -96,24 +90,25 @@ impl Exhaustion {
     }
 
     /// Returns the seed whose run without faults has the most decision points: its clients have the
-    /// most to do with each other. `None` if there are no seeds.
+    /// most to do with each other. A run with a violation comes first. `None` if there are no seeds.
     pub fn busiest(sim: impl Fn(u64) -> Sim, seeds: Range<u64>) -> Option<u64> {
         let points = |seed: &u64| {
             let run = sim(*seed).plan(FaultPlan::default()).run();
-            (run.points.len(), Reverse(*seed))
+            (run.violation.is_some(), run.points.len(), Reverse(*seed))
         };
         seeds.max_by_key(points)
     }
 
     /// Returns the seed whose run without faults has the fewest decision points among those in
     /// which the clients achieve the most kinds of what the workload
-    /// [achieves](Sim::achieves). `None` if there are no seeds.
+    /// [achieves](Sim::achieves). A run with a violation comes first. `None` if there are no seeds.
     pub fn smallest(sim: impl Fn(u64) -> Sim, seeds: Range<u64>) -> Option<u64> {
         let size = |seed: &u64| {
             let sim = sim(*seed).plan(FaultPlan::default());
             let run = sim.run();
             let has = |what: &&&str| run.stats.achieved.contains_key(**what);
-            (Reverse(sim.achieves.iter().filter(has).count()), run.points.len(), *seed)
+            let achieved = sim.achieves.iter().filter(has).count();
+            (run.violation.is_none(), Reverse(achieved), run.points.len(), *seed)
         };
         seeds.min_by_key(size)
     }
@@ -153,47 +148,45 @@ impl Exhaustion {
     }
 
     /// Writes what was played to this file, and leaves out what the file says was played by an
-    /// earlier exploration of the same runs. Default: none.
+    /// earlier exploration of the same runs, by the same program. Default: none.
     pub fn progress(mut self, file: impl Into<PathBuf>) -> Self {
         self.progress = Some(file.into());
         self
     }
 
     /// Plays the runs. Calls `level` with the number of faults and of runs before those runs begin,
-    /// and `run` after each run.
+    /// and `run` after each run, with its plan and its violation.
     ///
     /// # Errors
     /// The progress file cannot be read or written, or belongs to other runs.
     pub fn explore(
         &self,
         level: impl Fn(usize, u64),
-        run: impl Fn() + Sync,
+        run: impl Fn(&FaultPlan, Option<&Violation>) + Sync,
     ) -> io::Result<Explored> {
         let none = FaultPlan::default();
         let root = self.play(&none, None);
-        let first = PlayedPlan {
-            plan: none.clone(),
-            trace: trace(&root),
-            extensions: extensions(&none, &root.points).len() as u64,
+        let ledger = match &self.progress {
+            Some(file) => ExplorationRecord::open(file, &self.title(&root)?)?,
+            None => ExplorationRecord::none(),
         };
+        let bound = self.bound(&root);
         let mut explored = Explored {
             runs: vec![1],
             part: (0, 1),
             points: root.points.len(),
+            achieved: root.stats.achieved.keys().copied().collect(),
+            bound,
             ..Explored::default()
         };
-        explored.stats.add(&root.stats);
-        let ledger = match &self.progress {
-            Some(file) => ExplorationRecord::open(file, &self.title(first.trace))?,
-            None => ExplorationRecord::none(),
-        };
-        if root.violation.is_some() {
+        if let Some(violation) = &root.violation {
+            run(&none, Some(violation));
             explored.flaws.push(Flaw { plan: none, outcome: root });
             return Ok(explored);
         }
-        let bound = self.bound(&root);
-        let mut seen: BTreeSet<u64> = [first.trace].into();
-        let mut frontier = vec![first];
+        let mut seen: BTreeSet<u64> = [trace(&root)].into();
+        let extensions = extensions(&none, &root.points).len() as u64;
+        let mut frontier = vec![PlayedPlan { plan: none, extensions }];
         for faults in 1..=self.faults {
             let runs: u64 = frontier.iter().map(|played| played.extensions).sum();
             let part = self.part_of(faults, runs, explored.part.1);
@@ -213,11 +206,8 @@ impl Exhaustion {
                 run: &run,
             };
             let units = explored.add(tour.go())?;
-            let reached = units.values().flat_map(|unit| unit.traces.iter().copied());
-            let reached: Vec<u64> = reached.collect();
-            let played = units.into_values().flat_map(|unit| unit.played).collect();
-            frontier = worth_extending(played, &seen);
-            seen.extend(reached);
+            seen.extend(units.values().flat_map(|unit| unit.traces.iter().copied()));
+            frontier = units.into_values().flat_map(|unit| unit.played).collect();
             if !explored.flaws.is_empty() && !self.keep_going {
                 break;
             }
@@ -244,33 +234,41 @@ impl Exhaustion {
     /// faults; a session timeout, and the tick of the servers, until the session of a client that
     /// is gone has ended; the connection timeout; and all pauses of the retries of an operation.
     fn bound(&self, root: &Outcome) -> Duration {
-        let session = self.sim.session_timeout;
-        let without_faults =
-            root.history.records().last().map(|record| record.at).unwrap_or_default();
-        let bound = without_faults + session + TICK + session * 2 + RETRIES;
-        bound.max(self.sim.patience.unwrap_or_default())
+        // Some clients only wait until there are no more faults.
+        let active = root.points.iter().rfind(|point| point.is_activity());
+        let active = active.map(|point| point.at).unwrap_or_default();
+        let end = root.undisturbed_since + root.stats.longest_wait;
+        let rest = end.saturating_sub(root.undisturbed_since.max(active));
+        let connection = self.sim.session_timeout * CONNECTION_TIMEOUT;
+        let faults = self.sim.session_timeout + TICK + connection + LONGEST_PAUSE * MAX_RETRIES;
+        (active + rest + faults).max(self.sim.patience.unwrap_or_default())
     }
 
-    /// Describes the runs, for the progress file.
-    fn title(&self, trace: u64) -> String {
+    /// Describes the runs, for the progress file: what they are, and the program that plays them.
+    fn title(&self, root: &Outcome) -> io::Result<String> {
         let (part, of) = self.part;
-        format!(
-            "{} --faults {} --part {part}/{of} --most {}, trace {trace:016x}",
+        let mut program = DefaultHasher::new();
+        fs::read(env::current_exe()?)?.hash(&mut program);
+        (self.sim.servers, &self.sim.achieves).hash(&mut program);
+        Ok(format!(
+            "{} --faults {} --part {part}/{of} --most {}, program {:016x}, trace {:016x}",
             self.sim.arguments(),
             self.faults,
-            self.most
-        )
+            self.most,
+            program.finish(),
+            trace(root)
+        ))
     }
 
-    /// Returns what the clients should have achieved in these runs, if they have achieved none of
-    /// it.
+    /// Returns what the run without faults achieved, and none of those with faults.
     #[must_use]
     pub fn missing(&self, explored: &Explored) -> Option<String> {
-        let achieves = &self.sim.achieves;
-        let has = achieves.iter().any(|what| explored.stats.achieved.contains_key(what));
         // Runs that are continued have their figures elsewhere.
-        let is_new = explored.stats.runs > 1;
-        (is_new && !has && !achieves.is_empty()).then(|| achieves.join(", "))
+        let is_new = explored.stats.runs > 0;
+        let has = |what: &&&str| explored.stats.achieved.contains_key(**what);
+        let wanted = self.sim.achieves.iter().filter(|what| explored.achieved.contains(**what));
+        let missing: Vec<_> = wanted.filter(|what| is_new && !has(what)).copied().collect();
+        (!missing.is_empty()).then(|| missing.join(", "))
     }
 
     /// Returns the part to play of these runs, and the number of their parts. The runs with fewer
@@ -285,11 +283,18 @@ impl Exhaustion {
     }
 
     /// Plays a plan again. Returns `None` if it has no violation.
-    #[must_use]
-    pub fn replay(&self, plan: &FaultPlan) -> Option<Flaw> {
+    ///
+    /// # Errors
+    /// There is no violation, but this fault could not happen either: the run does not reach its
+    /// point, or the point is of another kind.
+    pub fn replay(&self, plan: &FaultPlan) -> Result<Option<Flaw>, (u32, PointFault)> {
         let bound = self.bound(&self.play(&FaultPlan::default(), None));
         let outcome = self.play(plan, Some(bound));
-        outcome.violation.is_some().then(|| Flaw { plan: plan.clone(), outcome })
+        match (&outcome.violation, outcome.unplayed) {
+            (Some(_), _) => Ok(Some(Flaw { plan: plan.clone(), outcome })),
+            (None, Some(unplayed)) => Err(unplayed),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Leaves out faults that the violation does not need.
@@ -328,31 +333,10 @@ impl Explored {
     }
 }
 
-/// Returns the plans whose extensions are not those of another plan.
-fn worth_extending(played: Vec<PlayedPlan>, seen: &BTreeSet<u64>) -> Vec<PlayedPlan> {
-    let lasts = |plan: &FaultPlan| plan.faults().iter().any(|(_, fault)| fault.lasts());
-    let last = |plan: &FaultPlan| plan.faults().last().map(|(point, _)| *point);
-    // The plan with the earliest last fault has the extensions of the others with the same trace.
-    let mut earliest: BTreeMap<u64, Option<u32>> = BTreeMap::new();
-    for PlayedPlan { plan, trace, .. } in played.iter().filter(|played| !lasts(&played.plan)) {
-        let point = earliest.entry(*trace).or_insert_with(|| last(plan));
-        *point = (*point).min(last(plan));
-    }
-    let mut taken = BTreeSet::new();
-    let mut is_new = |played: &PlayedPlan| {
-        lasts(&played.plan)
-            || (!seen.contains(&played.trace)
-                && earliest.get(&played.trace) == Some(&last(&played.plan))
-                && taken.insert(played.trace))
-    };
-    played.into_iter().filter(|played| is_new(played)).collect()
-}
-
 /// Returns a number that decides in which part a plan is.
 fn number_of(plan: &FaultPlan) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    plan.hash(&mut hasher);
-    hasher.finish()
+    // As stable as seeds are, whatever the compiler.
+    seed::of(0, &plan.to_string(), 0)
 }
 
 /// Returns a hash of everything that the clients and the servers did in a run.
@@ -391,7 +375,7 @@ struct LevelResult {
     broken: Option<io::Error>,
 }
 
-impl<R: Fn() + Sync> ExplorationLevel<'_, R> {
+impl<R: Fn(&FaultPlan, Option<&Violation>) + Sync> ExplorationLevel<'_, R> {
     fn go(self) -> LevelResult {
         std::thread::scope(|scope| {
             for _ in 1..self.exhaustion.jobs {
@@ -411,7 +395,9 @@ impl<R: Fn() + Sync> ExplorationLevel<'_, R> {
                 continue;
             }
             let Some(unit) = self.extend(&of.plan) else { return };
-            let written = self.ledger.write(self.faults, number, &unit);
+            let is_sound = unit.violations == 0;
+            let written =
+                if is_sound { self.ledger.write(self.faults, number, &unit) } else { Ok(()) };
             let mut done = self.done.lock();
             done.units.insert(number, unit);
             if let Err(error) = written {
@@ -436,17 +422,17 @@ impl<R: Fn() + Sync> ExplorationLevel<'_, R> {
                 continue;
             }
             let mut outcome = exhaustion.play(&plan, Some(self.bound));
-            (self.run)();
             unit.runs += 1;
-            let trace = trace(&outcome);
-            unit.traces.push(trace);
+            unit.traces.push(trace(&outcome));
             if !is_last {
                 let extensions = extensions(&plan, &outcome.points).len() as u64;
-                unit.played.push(PlayedPlan { plan: plan.clone(), trace, extensions });
+                unit.played.push(PlayedPlan { plan: plan.clone(), extensions });
             }
-            if let (None, Some(violation)) = (&outcome.violation, differs(&plan, &base, &outcome)) {
-                outcome.violation = Some(violation);
+            if outcome.violation.is_none() {
+                outcome.violation = differs(&plan, &base, &outcome);
             }
+            (self.run)(&plan, outcome.violation.as_ref());
+            unit.violations += u64::from(outcome.violation.is_some());
             let mut done = self.done.lock();
             if let Some((_, fault)) = plan.faults().last() {
                 *done.kinds.entry(fault.kind()).or_default() += 1;

@@ -35,6 +35,9 @@ pub enum PointFault {
     /// As [`LoseReply`](Self::LoseReply), and the client reaches no server for longer than its
     /// session lives.
     LoseReplyAndCut,
+    /// As [`LoseRequest`](Self::LoseRequest), and the client reaches no server for longer than its
+    /// session lives.
+    LoseRequestAndCut,
     /// The server is overloaded, and refuses the request.
     Throttle,
     /// The request is late: requests of other clients that were sent later are handled first.
@@ -69,6 +72,7 @@ const PLAIN: &[PointFault] = &[
     PointFault::LoseRequest,
     PointFault::LoseReply,
     PointFault::LoseReplyAndCut,
+    PointFault::LoseRequestAndCut,
     PointFault::Throttle,
     PointFault::Delay,
     PointFault::Cut,
@@ -96,6 +100,7 @@ impl PointFault {
             Self::LoseRequest => "lose-request",
             Self::LoseReply => "lose-reply",
             Self::LoseReplyAndCut => "lose-reply-and-cut",
+            Self::LoseRequestAndCut => "lose-request-and-cut",
             Self::Throttle => "throttle",
             Self::Delay => "delay",
             Self::Cut => "cut",
@@ -119,32 +124,18 @@ impl PointFault {
             Self::LoseRequest
                 | Self::LoseReply
                 | Self::LoseReplyAndCut
+                | Self::LoseRequestAndCut
                 | Self::Throttle
                 | Self::Delay
         )
     }
 
-    /// Returns `true` if the fault lasts: its effect depends on what happens until it is over.
-    pub(crate) const fn lasts(self) -> bool {
-        matches!(
-            self,
-            Self::Lag
-                | Self::LoseReplyAndCut
-                | Self::Cut
-                | Self::CutToEnd
-                | Self::Hesitate
-                | Self::Pause
-                | Self::Vanish
-        )
-    }
-
-    /// Returns the faults that can happen at a point, in their order. The clients are those with
-    /// a session. If a request comes later, the sessions end before that.
-    pub(super) fn at(point: &DecisionPoint, clients: &[u32], is_last: bool) -> Vec<Self> {
+    /// Returns the faults that can happen at a point, in their order.
+    pub(super) fn at(point: &DecisionPoint) -> Vec<Self> {
         match &point.kind {
-            PointKind::Request { throttlable, operable, .. } => {
+            PointKind::Request { throttlable, operable, open, .. } => {
                 let mut faults = Vec::new();
-                for &client in clients {
+                for &client in open {
                     faults.push(Self::Expire { client });
                     // The connection of this client is that of a lost request.
                     if client != point.client {
@@ -158,6 +149,7 @@ impl PointFault {
                     Self::LoseRequest,
                     Self::LoseReply,
                     Self::LoseReplyAndCut,
+                    Self::LoseRequestAndCut,
                     Self::Delay,
                 ]);
                 if *throttlable {
@@ -165,23 +157,20 @@ impl PointFault {
                 }
                 faults
             }
-            PointKind::Wake => {
-                let expires = is_last.then_some(Self::Expire { client: point.client });
-                let others = [
-                    Self::Disconnect { client: point.client },
-                    Self::Cut,
-                    Self::CutToEnd,
-                    Self::Hesitate,
-                    Self::Pause,
-                    Self::Kill,
-                    Self::Vanish,
-                    Self::Close,
-                    Self::CloseFirst,
-                    Self::Jump,
-                ];
-                expires.into_iter().chain(others).collect()
-            }
-            PointKind::Turn { .. } => vec![Self::Hesitate],
+            PointKind::Wake => vec![
+                Self::Expire { client: point.client },
+                Self::Disconnect { client: point.client },
+                Self::Cut,
+                Self::CutToEnd,
+                Self::Hesitate,
+                Self::Pause,
+                Self::Kill,
+                Self::Vanish,
+                Self::Close,
+                Self::CloseFirst,
+                Self::Jump,
+            ],
+            PointKind::Turn { .. } => vec![Self::Hesitate, Self::Pause, Self::Kill],
             PointKind::Poll { .. } => vec![Self::Drop],
         }
     }

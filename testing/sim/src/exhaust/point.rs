@@ -31,6 +31,8 @@ pub enum PointKind {
         throttlable: bool,
         /// The number of nodes that an operator may delete at this moment.
         operable: usize,
+        /// The clients with an open session.
+        open: Vec<u32>,
     },
     /// The process is about to run: a message has arrived, or a timer is due.
     Wake,
@@ -49,9 +51,13 @@ pub enum PointKind {
 }
 
 impl DecisionPoint {
-    /// Returns `true` if the client only tells the server that it is alive.
-    pub(super) fn is_ping(&self) -> bool {
-        matches!(self.kind, PointKind::Request { opcode: OpCode::Ping, .. })
+    /// Returns `true` if the client does more than to tell the server that it is alive.
+    pub(super) fn is_activity(&self) -> bool {
+        match self.kind {
+            PointKind::Request { opcode, .. } => opcode != OpCode::Ping,
+            PointKind::Poll { .. } => true,
+            PointKind::Wake | PointKind::Turn { .. } => false,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`PointRecorder`]: counts the decision points of a run, and tells which faults happen at them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -18,6 +19,8 @@ pub(crate) struct PointRecorder {
     noted: Locked<PointNotes>,
     /// Notified when a fault is due that the world has to perform.
     due: Notify,
+    /// Notified when a client begins to wait until there are no more faults.
+    rests: Notify,
 }
 
 #[derive(Debug)]
@@ -31,6 +34,13 @@ struct PointNotes {
     turns: BTreeMap<(u32, u64), Duration>,
     /// The number of the last future of each client.
     futures: BTreeMap<u32, u64>,
+    /// The number of the futures of each client that wait until there are no more faults.
+    resting: BTreeMap<u32, u32>,
+    /// The time of the last request that was no ping, of the last poll, and of the last fault.
+    active: Duration,
+    struck: Duration,
+    /// The first fault that cannot happen at its point.
+    misfit: Option<(u32, PointFault)>,
     is_over: bool,
 }
 
@@ -42,6 +52,8 @@ pub(crate) enum Interruption {
     Process,
     /// The task runs late.
     Task,
+    /// Both, one after the other.
+    ProcessAndTask,
 }
 
 /// A fault that has its point reached.
@@ -63,9 +75,18 @@ impl PointRecorder {
             awake: BTreeMap::new(),
             turns: BTreeMap::new(),
             futures: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            active: Duration::ZERO,
+            struck: Duration::ZERO,
+            misfit: None,
             is_over: false,
         };
-        Self { began: Instant::now(), noted: Locked::new(noted), due: Notify::new() }
+        Self {
+            began: Instant::now(),
+            noted: Locked::new(noted),
+            due: Notify::new(),
+            rests: Notify::new(),
+        }
     }
 
     /// Counts a task that is about to run, and its process.
@@ -82,10 +103,11 @@ impl PointRecorder {
         let kind = if is_awake { PointKind::Turn { task } } else { PointKind::Wake };
         let struck = self.reach(client, kind);
         let waits = struck.iter().any(|struck| struck.fault != PointFault::Hesitate);
-        let is_late = !waits && !struck.is_empty();
+        let is_late = struck.iter().any(|struck| struck.fault == PointFault::Hesitate);
         struck.into_iter().for_each(|struck| self.perform(struck));
         match (waits, is_late) {
-            (true, _) => Interruption::Process,
+            (true, true) => Interruption::ProcessAndTask,
+            (true, false) => Interruption::Process,
             (false, true) => Interruption::Task,
             (false, false) => Interruption::None,
         }
@@ -120,6 +142,46 @@ impl PointRecorder {
         }
     }
 
+    /// Counts a future that waits until there are no more faults, for as long as the guard exists.
+    pub(crate) fn rest(self: &Arc<Self>, client: u32) -> Rest {
+        *self.noted.lock().resting.entry(client).or_default() += 1;
+        self.rests.notify_one();
+        Rest { points: Arc::clone(self), client }
+    }
+
+    /// Completes when a client has begun to wait until there are no more faults.
+    pub(crate) async fn rests(&self) {
+        self.rests.notified().await;
+    }
+
+    /// Returns the clients that wait until there are no more faults.
+    pub(crate) fn resting(&self) -> BTreeSet<u32> {
+        self.noted.lock().resting.keys().copied().collect()
+    }
+
+    /// Returns the time at which a client was last active, or a fault began or ended.
+    pub(crate) fn last_activity(&self) -> Duration {
+        let noted = self.noted.lock();
+        noted.active.max(noted.struck)
+    }
+
+    /// Returns the time at which the last fault began or ended.
+    pub(crate) fn last_fault(&self) -> Duration {
+        self.noted.lock().struck
+    }
+
+    /// Notes the end of a fault.
+    pub(crate) fn fault_ends(&self) {
+        self.noted.lock().struck = self.began.elapsed();
+    }
+
+    /// Returns the first fault of the plan that has not happened, because its point was not reached
+    /// or is of another kind.
+    pub(crate) fn unplayed(&self) -> Option<(u32, PointFault)> {
+        let noted = self.noted.lock();
+        noted.misfit.or_else(|| noted.plan.front().copied())
+    }
+
     /// Returns `true` if the world has no fault to perform.
     pub(crate) fn is_idle(&self) -> bool {
         self.noted.lock().due.is_empty()
@@ -142,15 +204,42 @@ impl PointRecorder {
             return Vec::new();
         }
         let point = DecisionPoint { at: self.began.elapsed(), client, kind };
+        if point.is_activity() {
+            noted.active = point.at;
+        }
         let number = noted.points.len() as u32;
-        noted.points.push(point);
         let mut struck = Vec::new();
         while let Some(&(at, fault)) = noted.plan.front()
             && at == number
         {
             noted.plan.pop_front();
-            struck.push(Struck { point: number, client, fault });
+            noted.struck = point.at;
+            if PointFault::at(&point).contains(&fault) {
+                struck.push(Struck { point: number, client, fault });
+            } else {
+                noted.misfit.get_or_insert((number, fault));
+            }
         }
+        noted.points.push(point);
         struck
+    }
+}
+
+/// A future of a client that waits until there are no more faults.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    points: Arc<PointRecorder>,
+    client: u32,
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        let mut noted = self.points.noted.lock();
+        if let Some(resting) = noted.resting.get_mut(&self.client) {
+            *resting -= 1;
+            if *resting == 0 {
+                noted.resting.remove(&self.client);
+            }
+        }
     }
 }

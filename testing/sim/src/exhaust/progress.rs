@@ -12,7 +12,8 @@ use super::unit::{ExplorationUnit, PlayedPlan};
 /// What was played: a line of text for each unit, which is complete if it ends with a dot.
 ///
 /// The first line is the title of the exploration. A unit is `FAULTS NUMBER RUNS`, then the traces
-/// as hexadecimal numbers, and `PLAN=TRACE=EXTENSIONS` for each plan that may be extended.
+/// as hexadecimal numbers, and `PLAN=EXTENSIONS` for each plan that may be extended. Units with
+/// violations are not written: they are played again.
 #[derive(Debug)]
 pub(super) struct ExplorationRecord {
     units: BTreeMap<(usize, usize), ExplorationUnit>,
@@ -68,8 +69,8 @@ impl ExplorationRecord {
         for trace in &unit.traces {
             line += &format!(" {trace:x}");
         }
-        for PlayedPlan { plan, trace, extensions } in &unit.played {
-            line += &format!(" {plan}={trace:x}={extensions}");
+        for PlayedPlan { plan, extensions } in &unit.played {
+            line += &format!(" {plan}={extensions}");
         }
         line += " .\n";
         file.lock().write_all(line.as_bytes())
@@ -83,15 +84,12 @@ fn unit_of(line: &str) -> Option<((usize, usize), ExplorationUnit)> {
     let mut unit =
         ExplorationUnit { runs: words.next()?.parse().ok()?, ..ExplorationUnit::default() };
     for word in words {
-        let mut parts = word.split('=');
-        let first = parts.next()?;
-        match (parts.next(), parts.next()) {
-            (Some(trace), Some(extensions)) => unit.played.push(PlayedPlan {
-                plan: first.parse().ok()?,
-                trace: u64::from_str_radix(trace, 16).ok()?,
+        match word.split_once('=') {
+            Some((plan, extensions)) => unit.played.push(PlayedPlan {
+                plan: plan.parse().ok()?,
                 extensions: extensions.parse().ok()?,
             }),
-            _ => unit.traces.push(u64::from_str_radix(first, 16).ok()?),
+            None => unit.traces.push(u64::from_str_radix(word, 16).ok()?),
         }
     }
     Some((place, unit))

@@ -6,7 +6,6 @@ use super::plan::FaultPlan;
 #[derive(Debug, Clone)]
 pub(super) struct PlayedPlan {
     pub(super) plan: FaultPlan,
-    pub(super) trace: u64,
     /// The number of its extensions.
     pub(super) extensions: u64,
 }
@@ -15,6 +14,7 @@ pub(super) struct PlayedPlan {
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExplorationUnit {
     pub(super) runs: u64,
+    pub(super) violations: u64,
     pub(super) played: Vec<PlayedPlan>,
     /// The traces of the runs.
     pub(super) traces: Vec<u64>,

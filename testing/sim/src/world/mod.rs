@@ -23,7 +23,7 @@ use zk_curator_testing::{
 use super::census::TaskCounter;
 use super::checkers::Violation;
 use super::client::Failure;
-use super::exhaust::{DecisionPoint, PointRecorder};
+use super::exhaust::{DecisionPoint, PointFault, PointRecorder};
 use super::faults::{Fault, FaultKind};
 use super::looks::ExistenceChecks;
 use super::options::{self, Setting};
@@ -37,7 +37,7 @@ use slot::ClientSlot;
 /// The time that the clocks of the servers show at the start of every run.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 /// The granularity with which servers end sessions.
-const TICK: Duration = Duration::from_millis(50);
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// The interval at which servers look for empty containers.
 const REAPING: Duration = Duration::from_secs(2);
 
@@ -78,6 +78,8 @@ pub(super) struct End {
     pub(super) run: Run,
     pub(super) faults: Vec<(usize, Fault)>,
     pub(super) points: Vec<DecisionPoint>,
+    pub(super) unplayed: Option<(u32, PointFault)>,
+    pub(super) undisturbed_since: Duration,
     /// The hash of what the servers wrote.
     pub(super) writes: u64,
     pub(super) begun: BTreeMap<FaultKind, u64>,
@@ -170,6 +172,8 @@ impl<'a> World<'a> {
         let writes = self.points.as_ref().map(|_| self.hash_of_writes()).unwrap_or_default();
         End {
             points: self.points.as_ref().map(|points| points.take()).unwrap_or_default(),
+            unplayed: self.points.as_ref().and_then(|points| points.unplayed()),
+            undisturbed_since: self.undisturbed_since,
             writes,
             faults: self.schedule,
             requests: probe.members().iter().map(|member| member.probe.total_requests()).sum(),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_curator_client::ErrorCode;
-use zk_curator_client::internal::sleep_until;
-use zk_curator_testing::{Direction, RuleGuard, Verdict};
+use zk_curator_client::internal::{Locked, sleep_until};
+use zk_curator_testing::{Direction, MemoryConnector, RuleGuard, Verdict};
 
 use super::World;
 use crate::exhaust::{PointFault, PointKind, PointRecorder, Struck};
@@ -17,6 +17,8 @@ use crate::process::HESITATION;
 
 /// The time in which faults may begin, unless the workload says otherwise, in session timeouts.
 const HORIZON: u32 = 5;
+/// The time for which a request waits until the world has performed the faults before it.
+const BEFORE: Duration = Duration::from_millis(1);
 /// The time that a killed process takes to restart.
 const RESTART: Duration = Duration::from_millis(100);
 /// The time after the end of a session by the clock of its client in which it may still live for
@@ -30,17 +32,22 @@ impl World<'_> {
     pub(super) fn count_requests(&self, points: Arc<PointRecorder>) -> RuleGuard {
         let hosts: Vec<_> =
             self.seats.iter().map(|seat| (seat.number, Arc::clone(&seat.host))).collect();
-        let (operator, run) = (self.operator(), self.run.clone());
+        let (operator, run, cluster) = (self.operator(), self.run.clone(), self.cluster.clone());
         self.cluster.rule(move |request| {
             let session = request.session_id();
             let of = hosts.iter().find(|(_, host)| host.lock().sessions().contains(&session));
             let Some((client, _)) = of else { return Verdict::Pass };
             let operable = operator.nodes();
+            let is_open = |host: &Locked<MemoryConnector>| {
+                host.lock().sessions().into_iter().any(|session| cluster.has_session(session))
+            };
+            let open = hosts.iter().filter(|(_, host)| is_open(host)).map(|(client, _)| *client);
             let kind = PointKind::Request {
                 opcode: request.opcode(),
                 path: request.path().map(str::to_owned),
                 throttlable: request.is_throttlable(),
                 operable: operable.len(),
+                open: open.collect(),
             };
             let mut verdict = Verdict::Pass;
             for struck in points.reach(*client, kind) {
@@ -59,7 +66,16 @@ impl World<'_> {
                         verdict = Verdict::LoseReply;
                         points.perform(struck);
                     }
-                    _ => points.perform(struck),
+                    PointFault::LoseRequestAndCut => {
+                        verdict = Verdict::LoseRequest;
+                        points.perform(struck);
+                    }
+                    _ => {
+                        if verdict == Verdict::Pass {
+                            verdict = Verdict::Delay(BEFORE);
+                        }
+                        points.perform(struck);
+                    }
                 }
                 if struck.fault.is_verdict() {
                     note(&run, struck);
@@ -73,15 +89,22 @@ impl World<'_> {
     /// time for all of their points, or all clients have finished. Returns `false` if the run has
     /// failed.
     pub(super) async fn play_plan(&mut self, points: &PointRecorder) -> bool {
-        let time = self.sim.faults_within.unwrap_or(self.sim.session_timeout * HORIZON);
-        let horizon = Instant::now() + time;
+        let session = self.sim.session_timeout;
+        let began = Instant::now();
+        let latest = began + self.sim.faults_within.unwrap_or(session * HORIZON);
         let mut ends: BTreeSet<(Instant, usize)> = BTreeSet::new();
         loop {
+            let horizon = if self.all_rest(points) {
+                // By then the sessions of processes that are gone have ended.
+                latest.min(began + points.last_activity() + session + session / 2)
+            } else {
+                latest
+            };
             let is_past = Instant::now() >= horizon;
             let first = ends.first().copied();
             if is_past && first.is_none() && points.is_idle() {
                 // Some clients wait until there will be no more faults.
-                self.undisturbed_since = self.run.elapsed();
+                points.fault_ends();
                 break;
             }
             let next = match first {
@@ -92,24 +115,32 @@ impl World<'_> {
             tokio::select! {
                 biased;
                 () = self.run.failed() => return false,
-                () = self.watch.all_finished(self.seats.len()) => break,
                 struck = points.next() => {
                     self.take_note_of_finished();
                     ends.extend(self.strike(struck).await);
-                    self.undisturbed_since = self.run.elapsed();
                 }
+                () = self.watch.all_finished(self.seats.len()) => break,
+                () = points.rests() => {}
                 () = sleep_until(next) => {
                     self.take_note_of_finished();
                     if let Some((end, index)) = first.filter(|(end, _)| *end <= Instant::now()) {
                         ends.remove(&(end, index));
                         self.end(index).await;
-                        self.undisturbed_since = self.run.elapsed();
+                        points.fault_ends();
                     }
                 }
             }
         }
         points.end();
+        self.undisturbed_since = points.last_fault();
         true
+    }
+
+    /// Returns `true` if all clients that have not finished wait until there are no more faults.
+    fn all_rest(&self, points: &PointRecorder) -> bool {
+        let (resting, finished) = (points.resting(), self.watch.finished());
+        let rests = |seat: &u32| resting.contains(seat) || finished.contains(seat);
+        self.seats.iter().map(|seat| &seat.number).all(rests)
     }
 
     /// Lets a fault happen. Returns the ends of what lasts, with their indexes.
@@ -137,7 +168,7 @@ impl World<'_> {
                 (FaultAction::Busy { client, most: Duration::ZERO }, HESITATION)
             }
             PointFault::Pause => (FaultAction::PauseClient { client }, long),
-            PointFault::Cut | PointFault::LoseReplyAndCut => {
+            PointFault::Cut | PointFault::LoseReplyAndCut | PointFault::LoseRequestAndCut => {
                 (FaultAction::CutClient { client, direction: Direction::Both }, long)
             }
             PointFault::Lag => {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use zk_curator::CuratorFramework;
 use zk_curator_sim::checkers::{Checker, Violation};
 use zk_curator_sim::{
-    Client, Event, Exhaustion, Explored, Failure, FaultPlan, Flaw, History, PointFault, PointKind,
-    Sim, scenarios,
+    Client, DecisionPoint, Event, Exhaustion, Explored, Failure, FaultPlan, Flaw, History,
+    PointFault, PointKind, Sim, scenarios,
 };
 use zk_curator_testing::wait::spend;
 
@@ -36,7 +36,7 @@ fn visit() -> Sim {
 }
 
 fn explore(exhaustion: &Exhaustion) -> Explored {
-    exhaustion.explore(|_, _| {}, || {}).expect("no file")
+    exhaustion.explore(|_, _| {}, |_, _| {}).expect("no file")
 }
 
 /// Fails if a client has written more often than it knows.
@@ -104,7 +104,7 @@ fn every_kind_of_fault_is_played() {
                 assert_eq!(faults, 1);
                 levels.store(runs, Ordering::Relaxed);
             },
-            || {
+            |_, _| {
                 runs.fetch_add(1, Ordering::Relaxed);
             },
         )
@@ -112,6 +112,7 @@ fn every_kind_of_fault_is_played() {
     assert_eq!(explored.flaws.len(), 0, "{:?}", explored.flaws.first());
     let runs = runs.into_inner();
     assert_eq!((explored.runs, levels.into_inner()), (vec![1, runs], runs));
+    assert!(explored.bound < Duration::from_secs(12), "{:?}", explored.bound);
     let kinds: BTreeSet<_> = explored.kinds.keys().copied().collect();
     let all = [
         "change-leader",
@@ -130,6 +131,7 @@ fn every_kind_of_fault_is_played() {
         "lose-reply",
         "lose-reply-and-cut",
         "lose-request",
+        "lose-request-and-cut",
         "operate",
         "pause",
         "throttle",
@@ -166,7 +168,7 @@ fn a_lost_response_finds_what_writes_twice() {
 fn faults_that_the_violation_does_not_need_are_left_out() {
     let (exhaustion, Flaw { plan: found, .. }) = writes_twice();
     let more = found.faults().iter().copied().chain([(0, PointFault::Hesitate)]);
-    let flaw = exhaustion.replay(&FaultPlan::new(more)).expect("it fails with another fault, too");
+    let flaw = exhaustion.replay(&FaultPlan::new(more)).expect("all happen").expect("a violation");
     assert_eq!((flaw.plan.faults().len(), exhaustion.shrink(flaw).plan), (2, found));
 }
 
@@ -203,7 +205,7 @@ fn an_exploration_continues_where_it_stopped() {
             .progress(&file)
             .explore(
                 |_, _| {},
-                || {
+                |_, _| {
                     played.fetch_add(1, Ordering::Relaxed);
                 },
             )
@@ -220,7 +222,7 @@ fn an_exploration_continues_where_it_stopped() {
     assert_eq!((again, states_again), (runs, states));
     assert!(rest > 0 && rest < played, "{rest} of {played}");
     let other = Exhaustion::new(mutex(2)).faults(2).progress(&file);
-    let error = other.explore(|_, _| {}, || {}).expect_err("a file of other runs");
+    let error = other.explore(|_, _| {}, |_, _| {}).expect_err("a file of other runs");
     assert!(error.to_string().contains("is of other runs"), "{error}");
     fs::remove_file(&file).expect("removed");
 }
@@ -251,4 +253,32 @@ fn a_limit_divides_every_number_of_faults() {
     let turns: Vec<_> = (0..parts).map(limited).collect();
     // A plan with the run of another is extended unless that is in the same part.
     assert!(turns.iter().map(|turn| turn.runs[2]).sum::<u64>() >= whole.runs[2]);
+}
+
+/// A plan of other code may name points that are not there, or are of another kind.
+#[test]
+fn a_plan_that_cannot_be_played_is_no_proof() {
+    let exhaustion = Exhaustion::new(mutex(1));
+    let points = mutex(1).plan(FaultPlan::default()).run().points;
+    let is_wake = |point: &DecisionPoint| point.kind == PointKind::Wake;
+    let wake = points.iter().position(is_wake).expect("a wake-up") as u32;
+    for misfit in [(wake, PointFault::LoseReply), (999_999, PointFault::Pause)] {
+        let replayed = exhaustion.replay(&FaultPlan::new([misfit]));
+        assert_eq!(replayed.map(|flaw| flaw.is_some()), Err(misfit));
+    }
+}
+
+/// What an exploration has found is found again when it is continued.
+#[test]
+fn a_violation_is_not_lost_when_an_exploration_continues() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("violations.txt");
+    drop(fs::remove_file(&file));
+    let flaws = || {
+        let sim = sim(repeats).checker(Once).leaves(["/number/*"]);
+        explore(&Exhaustion::new(sim).keep_going(true).progress(&file)).flaws.len()
+    };
+    let found = flaws();
+    assert!(found > 0);
+    assert_eq!(flaws(), found);
+    fs::remove_file(&file).expect("removed");
 }

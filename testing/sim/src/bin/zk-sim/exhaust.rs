@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use zk_curator_sim::checkers::Violation;
 use zk_curator_sim::{Exhaustion, Explored, FaultPlan, Flaw, Scenario, Sim};
 
 use crate::options::{Exhaust, Options};
@@ -43,7 +44,7 @@ fn explore(
     scenario: &Scenario,
     sim: Sim,
 ) -> Result<bool, lexopt::Error> {
-    let mut name = format!("{} {}", scenario.name(), sim.arguments());
+    let mut name = format!("{} {} --faults {}", scenario.name(), sim.arguments(), size.faults);
     let (part, of) = size.part;
     let mut exhaustion = Exhaustion::new(sim.clone())
         .faults(size.faults)
@@ -64,7 +65,11 @@ fn explore(
         );
     };
     let is_terminal = std::io::stderr().is_terminal();
-    let run = || {
+    let run = |plan: &FaultPlan, violation: Option<&Violation>| {
+        if let Some(violation) = violation {
+            // At once: the exploration may be stopped before its end.
+            println!("{}, faults {plan}: {violation}", scenario.name());
+        }
         let runs = played.fetch_add(1, Ordering::Relaxed) + 1;
         if is_terminal && runs.is_multiple_of(64) {
             eprint!("\r{}: {runs} runs", scenario.name());
@@ -87,7 +92,7 @@ fn explore(
     }
     report(&name, &explored, violations, seconds);
     if let Some(missing) = &missing {
-        println!("  VACUOUS: the runs achieve none of: {missing}");
+        println!("  VACUOUS: no run with a fault achieves: {missing}");
     }
     Ok(violations == 0 && missing.is_none())
 }
@@ -104,7 +109,9 @@ pub(crate) fn replay(
         if options.timeline {
             println!("seed {seed}\n{}", sim.clone().plan(plan.clone()).run().history);
         }
-        if let Some(flaw) = Exhaustion::new(sim.clone()).replay(plan) {
+        let unplayed =
+            |(point, fault)| format!("--plan {plan}: {fault} cannot happen at point {point}");
+        if let Some(flaw) = Exhaustion::new(sim.clone()).replay(plan).map_err(unplayed)? {
             explain(options, scenario, &sim, &flaw);
             sound = false;
         }
@@ -140,6 +147,7 @@ fn report(name: &str, explored: &Explored, violations: usize, seconds: f64) {
     let kinds: Vec<_> =
         explored.kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     println!("  last faults: {}", kinds.join(" "));
+    println!("  bound on the end after the last fault: {:.3} s", explored.bound.as_secs_f64());
     for line in explored.stats.to_string().lines() {
         println!("  {line}");
     }

@@ -209,6 +209,9 @@ impl ExhaustArguments {
         };
         let part = match part {
             None => (0, 1),
+            Some((part, Some(_))) if most.is_some() => {
+                return Err(format!("with --most, --part {part} has no number of parts").into());
+            }
             Some((part, Some(of))) => (part, of),
             Some((part, None)) if most.is_some() => (part, 1),
             Some((part, None)) => return Err(format!("--part {part} needs --most").into()),
