@@ -197,7 +197,7 @@ impl Exhaustion {
                 exhaustion: self,
                 faults,
                 part,
-                frontier: &frontier,
+                units: frontier.iter().flat_map(|played| played.units(part.1)).collect(),
                 ledger: &ledger,
                 bound,
                 next: AtomicUsize::new(0),
@@ -357,7 +357,8 @@ struct ExplorationLevel<'a, R> {
     exhaustion: &'a Exhaustion,
     faults: usize,
     part: (u64, u64),
-    frontier: &'a [PlayedPlan],
+    /// The plans to extend, each with the numbers of some of its extensions.
+    units: Vec<(&'a FaultPlan, Range<usize>)>,
     ledger: &'a ExplorationRecord,
     bound: Duration,
     next: AtomicUsize,
@@ -389,12 +390,12 @@ impl<R: Fn(&FaultPlan, Option<&Violation>) + Sync> ExplorationLevel<'_, R> {
     fn work(&self) {
         while !self.stop.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(of) = self.frontier.get(number) else { return };
+            let Some((plan, numbers)) = self.units.get(number) else { return };
             if let Some(unit) = self.ledger.unit(self.faults, number) {
                 self.done.lock().units.insert(number, unit);
                 continue;
             }
-            let Some(unit) = self.extend(&of.plan) else { return };
+            let Some(unit) = self.extend(plan, numbers) else { return };
             let is_sound = unit.violations == 0;
             let written =
                 if is_sound { self.ledger.write(self.faults, number, &unit) } else { Ok(()) };
@@ -407,14 +408,15 @@ impl<R: Fn(&FaultPlan, Option<&Violation>) + Sync> ExplorationLevel<'_, R> {
         }
     }
 
-    /// Plays the extensions of a plan; `None` if the exploration stops meanwhile.
-    fn extend(&self, plan: &FaultPlan) -> Option<ExplorationUnit> {
+    /// Plays extensions of a plan; `None` if the exploration stops meanwhile.
+    fn extend(&self, plan: &FaultPlan, numbers: &Range<usize>) -> Option<ExplorationUnit> {
         let exhaustion = self.exhaustion;
         let base = exhaustion.play(plan, None);
         let is_last = self.faults == exhaustion.faults;
         let (part, of) = self.part;
         let mut unit = ExplorationUnit::default();
-        for plan in extensions(plan, &base.points) {
+        let extensions_of_plan = extensions(plan, &base.points).into_iter();
+        for plan in extensions_of_plan.skip(numbers.start).take(numbers.len()) {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }

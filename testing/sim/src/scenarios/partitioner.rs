@@ -46,6 +46,8 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
             .checker(Movement)
             .operator(["/shards/orders/members/*", "/shards/orders/parts/*/_c_*"])
             .leaves(["/shards", SET, "/shards/orders/list"])
+            // Bodies use their parts for as long as there are faults.
+            .faults_begin_within(RUN)
     },
 );
 
