@@ -121,6 +121,10 @@ impl Supervisor for ProcessWatch {
     }
 
     fn interrupts(&self, task: u64) -> Interruption {
+        if self.watch.finished.lock().contains(&self.number) {
+            // What it leaves to the background is not disturbed.
+            return Interruption::None;
+        }
         let points = self.watch.run.shared.points.as_ref();
         points.map_or(Interruption::None, |points| points.runs(self.number, task))
     }

@@ -28,6 +28,7 @@ use super::faults::{Fault, FaultKind};
 use super::looks::ExistenceChecks;
 use super::options::{self, Setting};
 use super::outcome::Injected;
+use super::process::Process;
 use super::seed;
 use super::shared_run::Run;
 use super::sim::Sim;
@@ -314,6 +315,8 @@ impl<'a> World<'a> {
         for seat in &mut self.seats {
             if finished.contains(&seat.number) && !seat.finished {
                 seat.finished = true;
+                // It may have stopped for a fault.
+                seat.process.iter().for_each(Process::resume);
                 seat.former.extend(seat.process.take());
             }
         }
