@@ -37,6 +37,7 @@ pub struct Exhaustion {
     jobs: usize,
     part: (u64, u64),
     most: u64,
+    kinds: Option<BTreeSet<String>>,
     keep_going: bool,
     progress: Option<PathBuf>,
 }
@@ -84,6 +85,7 @@ impl Exhaustion {
             jobs: 1,
             part: (0, 1),
             most: u64::MAX,
+            kinds: None,
             keep_going: false,
             progress: None,
         }
@@ -141,6 +143,12 @@ impl Exhaustion {
         self
     }
 
+    /// Plays only faults of these [kinds](PointFault::kind). Default: all.
+    pub fn kinds<K: Into<String>>(mut self, kinds: impl IntoIterator<Item = K>) -> Self {
+        self.kinds = Some(kinds.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Continues after a violation. Default: `false`.
     pub const fn keep_going(mut self, keep_going: bool) -> Self {
         self.keep_going = keep_going;
@@ -185,7 +193,7 @@ impl Exhaustion {
             return Ok(explored);
         }
         let mut seen: BTreeSet<u64> = [trace(&root)].into();
-        let extensions = extensions(&none, &root.points).len() as u64;
+        let extensions = self.extensions(&none, &root).len() as u64;
         let mut frontier = vec![PlayedPlan { plan: none, extensions }];
         for faults in 1..=self.faults {
             let runs: u64 = frontier.iter().map(|played| played.extensions).sum();
@@ -214,6 +222,16 @@ impl Exhaustion {
         }
         explored.states = seen.len();
         Ok(explored)
+    }
+
+    /// Returns the plans that extend this one.
+    fn extensions(&self, plan: &FaultPlan, run: &Outcome) -> Vec<FaultPlan> {
+        let mut found = extensions(plan, &run.points);
+        if let Some(kinds) = &self.kinds {
+            let last = |plan: &FaultPlan| plan.faults().last().map(|(_, fault)| fault.kind());
+            found.retain(|plan| last(plan).is_some_and(|kind| kinds.contains(kind)));
+        }
+        found
     }
 
     /// Plays a run with these faults, whose clients have this time to finish after the last fault.
@@ -250,8 +268,10 @@ impl Exhaustion {
         let mut program = DefaultHasher::new();
         fs::read(env::current_exe()?)?.hash(&mut program);
         (self.sim.servers, &self.sim.achieves).hash(&mut program);
+        let kinds = self.kinds.iter().map(|kinds| Vec::from_iter(kinds.iter().cloned()).join(","));
+        let kinds: String = kinds.map(|kinds| format!(" --kinds {kinds}")).collect();
         Ok(format!(
-            "{} --faults {} --part {part}/{of} --most {}, program {:016x}, trace {:016x}",
+            "{} --faults {} --part {part}/{of} --most {}{kinds}, program {:016x}, trace {:016x}",
             self.sim.arguments(),
             self.faults,
             self.most,
@@ -415,8 +435,8 @@ impl<R: Fn(&FaultPlan, Option<&Violation>) + Sync> ExplorationLevel<'_, R> {
         let is_last = self.faults == exhaustion.faults;
         let (part, of) = self.part;
         let mut unit = ExplorationUnit::default();
-        let extensions_of_plan = extensions(plan, &base.points).into_iter();
-        for plan in extensions_of_plan.skip(numbers.start).take(numbers.len()) {
+        let extensions = exhaustion.extensions(plan, &base).into_iter();
+        for plan in extensions.skip(numbers.start).take(numbers.len()) {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
@@ -427,7 +447,7 @@ impl<R: Fn(&FaultPlan, Option<&Violation>) + Sync> ExplorationLevel<'_, R> {
             unit.runs += 1;
             unit.traces.push(trace(&outcome));
             if !is_last {
-                let extensions = extensions(&plan, &outcome.points).len() as u64;
+                let extensions = exhaustion.extensions(&plan, &outcome).len() as u64;
                 unit.played.push(PlayedPlan { plan: plan.clone(), extensions });
             }
             if outcome.violation.is_none() {

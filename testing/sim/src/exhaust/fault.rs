@@ -51,6 +51,9 @@ pub enum PointFault {
     Hesitate,
     /// The process stops for longer than its session lives (SIGSTOP, SIGCONT).
     Pause,
+    /// The process stops until its session is over by its own clock, but perhaps not for the
+    /// servers.
+    PauseToEnd,
     /// The process is killed, and restarted.
     Kill,
     /// The machine of the process is gone. The process is restarted on another one.
@@ -79,6 +82,7 @@ const PLAIN: &[PointFault] = &[
     PointFault::CutToEnd,
     PointFault::Hesitate,
     PointFault::Pause,
+    PointFault::PauseToEnd,
     PointFault::Kill,
     PointFault::Vanish,
     PointFault::Close,
@@ -88,6 +92,32 @@ const PLAIN: &[PointFault] = &[
 ];
 
 impl PointFault {
+    /// The names of all kinds.
+    pub const KINDS: &[&str] = &[
+        "expire",
+        "disconnect",
+        "operate",
+        "lag",
+        "change-leader",
+        "lose-request",
+        "lose-reply",
+        "lose-reply-and-cut",
+        "lose-request-and-cut",
+        "throttle",
+        "delay",
+        "cut",
+        "cut-to-end",
+        "hesitate",
+        "pause",
+        "pause-to-end",
+        "kill",
+        "vanish",
+        "close",
+        "close-first",
+        "jump",
+        "drop",
+    ];
+
     /// Returns the name of the kind of the fault.
     #[must_use]
     pub const fn kind(self) -> &'static str {
@@ -107,6 +137,7 @@ impl PointFault {
             Self::CutToEnd => "cut-to-end",
             Self::Hesitate => "hesitate",
             Self::Pause => "pause",
+            Self::PauseToEnd => "pause-to-end",
             Self::Kill => "kill",
             Self::Vanish => "vanish",
             Self::Close => "close",
@@ -164,6 +195,7 @@ impl PointFault {
                 Self::CutToEnd,
                 Self::Hesitate,
                 Self::Pause,
+                Self::PauseToEnd,
                 Self::Kill,
                 Self::Vanish,
                 Self::Close,

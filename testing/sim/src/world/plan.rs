@@ -168,6 +168,7 @@ impl World<'_> {
                 (FaultAction::Busy { client, most: Duration::ZERO }, HESITATION)
             }
             PointFault::Pause => (FaultAction::PauseClient { client }, long),
+            PointFault::PauseToEnd => (FaultAction::PauseClient { client }, session + MOMENT),
             PointFault::Cut | PointFault::LoseReplyAndCut | PointFault::LoseRequestAndCut => {
                 (FaultAction::CutClient { client, direction: Direction::Both }, long)
             }

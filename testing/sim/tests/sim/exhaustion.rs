@@ -35,6 +35,11 @@ fn visit() -> Sim {
     sim(|client| async move { client.connect().await.map(drop).map_err(Into::into) }).clients(1)
 }
 
+/// An exploration with some of the faults.
+fn few(sim: Sim) -> Exhaustion {
+    Exhaustion::new(sim).kinds(["disconnect", "hesitate", "lose-reply"])
+}
+
 fn explore(exhaustion: &Exhaustion) -> Explored {
     exhaustion.explore(|_, _| {}, |_, _| {}).expect("no file")
 }
@@ -114,30 +119,8 @@ fn every_kind_of_fault_is_played() {
     assert_eq!((explored.runs, levels.into_inner()), (vec![1, runs], runs));
     assert!(explored.bound < Duration::from_secs(12), "{:?}", explored.bound);
     let kinds: BTreeSet<_> = explored.kinds.keys().copied().collect();
-    let all = [
-        "change-leader",
-        "close",
-        "close-first",
-        "cut",
-        "cut-to-end",
-        "delay",
-        "disconnect",
-        "drop",
-        "expire",
-        "hesitate",
-        "jump",
-        "kill",
-        "lag",
-        "lose-reply",
-        "lose-reply-and-cut",
-        "lose-request",
-        "lose-request-and-cut",
-        "operate",
-        "pause",
-        "throttle",
-        "vanish",
-    ];
-    assert_eq!(kinds, all.into());
+    let all = PointFault::KINDS.iter().copied().collect();
+    assert_eq!(kinds, all);
     assert_eq!(explored.kinds.values().sum::<u64>(), runs);
     assert!(explored.states > runs as usize / 4 && explored.states <= runs as usize + 1);
     assert!(explored.stats.achieved["acquisitions"] > runs, "{:?}", explored.stats);
@@ -199,7 +182,7 @@ fn an_exploration_continues_where_it_stopped() {
     drop(fs::remove_file(&file));
     let whole = |jobs| {
         let played = AtomicU64::new(0);
-        let explored = Exhaustion::new(mutex(1))
+        let explored = few(visit())
             .faults(2)
             .jobs(jobs)
             .progress(&file)
@@ -221,7 +204,7 @@ fn an_exploration_continues_where_it_stopped() {
     let (again, states_again, rest) = whole(1);
     assert_eq!((again, states_again), (runs, states));
     assert!(rest > 0 && rest < played, "{rest} of {played}");
-    let other = Exhaustion::new(mutex(2)).faults(2).progress(&file);
+    let other = few(visit().clients(2)).faults(2).progress(&file);
     let error = other.explore(|_, _| {}, |_, _| {}).expect_err("a file of other runs");
     assert!(error.to_string().contains("is of other runs"), "{error}");
     fs::remove_file(&file).expect("removed");
@@ -231,17 +214,17 @@ fn an_exploration_continues_where_it_stopped() {
 #[test]
 fn parts_are_disjoint_and_complete() {
     let runs = |exhaustion: Exhaustion| explore(&exhaustion.faults(2)).runs[2];
-    let whole = runs(Exhaustion::new(visit()));
-    let parts: u64 = (0..3).map(|part| runs(Exhaustion::new(visit()).part(part, 3))).sum();
+    let whole = runs(few(visit()));
+    let parts: u64 = (0..3).map(|part| runs(few(visit()).part(part, 3))).sum();
     assert_eq!(parts, whole);
 }
 
 /// With a limit, as many explorations as there are parts extend every plan, each in its turn.
 #[test]
 fn a_limit_divides_every_number_of_faults() {
-    let whole = explore(&Exhaustion::new(visit()).faults(2));
+    let whole = explore(&few(visit()).faults(2));
     let limited = |part| {
-        let exhaustion = Exhaustion::new(visit()).faults(2).part(part, 1);
+        let exhaustion = few(visit()).faults(2).part(part, 1);
         explore(&exhaustion.at_most(whole.runs[1].div_ceil(2)))
     };
     let (first, second) = (limited(0), limited(1));

@@ -52,6 +52,10 @@ fn explore(
         .part(part, of)
         .at_most(size.most.get())
         .keep_going(options.keep_going);
+    if let Some(kinds) = &size.kinds {
+        exhaustion = exhaustion.kinds(kinds.iter().cloned());
+        name += &format!(" --kinds {}", kinds.join(","));
+    }
     if let Some(file) = &size.progress {
         exhaustion = exhaustion.progress(file);
     }

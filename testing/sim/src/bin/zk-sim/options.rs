@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use lexopt::{Arg, Parser};
-use zk_curator_sim::{FaultKind, FaultPlan, Faults, Scenario, Sim, scenarios};
+use zk_curator_sim::{FaultKind, FaultPlan, Faults, PointFault, Scenario, Sim, scenarios};
 
 const HELP: &str = "\
 Simulates clients of the scenarios while faults happen, and looks for violations.
@@ -41,6 +41,7 @@ The exit code is 0 without a violation, 1 with one, 2 for wrong options.
   --part I/N                  with --exhaust: only this part, from 0, of N parts of the runs with the most faults [0/1]
   --most N                    with --exhaust: if there are more runs with some number of faults, play one of as many parts as that
                               takes; `--part I` chooses the part, I modulo the number of parts
+  --kinds KIND[,KIND…]        with --exhaust: play only faults of these kinds, such as `disconnect,hesitate` [all]
   --choose N                  with --exhaust and without --seed: choose the seed among the first N [64]
   --progress FILE             with --exhaust and one scenario: continue where an earlier exploration has stopped
   --plan POINT:FAULT[,…]      play only these faults at decision points; or `none`
@@ -86,6 +87,7 @@ pub(crate) struct Exhaust {
     pub(crate) faults: usize,
     pub(crate) part: (u64, u64),
     pub(crate) most: NonZero<u64>,
+    pub(crate) kinds: Option<Vec<String>>,
     pub(crate) progress: Option<PathBuf>,
     /// The number of seeds of which one is chosen; `None` if the seeds are given.
     pub(crate) choose: Option<u64>,
@@ -190,13 +192,18 @@ struct ExhaustArguments {
     is_wanted: bool,
     part: Option<(u64, Option<u64>)>,
     most: Option<NonZero<u64>>,
+    kinds: Option<Vec<String>>,
     choose: Option<u64>,
     progress: Option<PathBuf>,
 }
 
 impl ExhaustArguments {
     fn check(self, options: &mut Options, has_seeds: bool) -> Result<Exhaust, lexopt::Error> {
-        let Self { part, most, choose, progress, .. } = self;
+        let Self { part, most, kinds, choose, progress, .. } = self;
+        let unknown = |kind: &&String| !PointFault::KINDS.contains(&kind.as_str());
+        if let Some(unknown) = kinds.iter().flatten().find(unknown) {
+            return Err(format!("there is no fault {unknown:?}").into());
+        }
         if options.plan.is_some() {
             return Err("--exhaust and --plan exclude each other".into());
         }
@@ -218,7 +225,7 @@ impl ExhaustArguments {
         };
         let most = most.unwrap_or(NonZero::<u64>::MAX);
         let choose = (!has_seeds).then_some(choose.unwrap_or(64));
-        Ok(Exhaust { faults, part, most, progress, choose })
+        Ok(Exhaust { faults, part, most, kinds, progress, choose })
     }
 }
 
@@ -258,6 +265,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             Arg::Long("exhaust") => exhaust.is_wanted = true,
             Arg::Long("part") => exhaust.part = Some(part_of(&value(&mut parser)?)?),
             Arg::Long("most") => exhaust.most = Some(number(&mut parser)?),
+            Arg::Long("kinds") => exhaust.kinds = Some(numbers(&value(&mut parser)?)?),
             Arg::Long("choose") => {
                 exhaust.choose = Some(in_range(number(&mut parser)?, 1..=100_000)?);
             }
