@@ -70,13 +70,12 @@ mod threads {
         shuttle::check_dfs(
             || {
                 let value = Arc::new(Versioned::new(0));
-                let kept = Arc::new(Locked::new((0, 0)));
-                let choose = |value: &Versioned<u64>, kept: &Locked<(u64, u64)>| {
+                let kept = Arc::new(Locked::new(None));
+                let choose = |value: &Versioned<u64>, kept: &Locked<Option<(u64, u64)>>| {
                     let mut kept = kept.lock();
-                    if kept.0 != value.version() {
-                        *kept = value.versioned(|value| *value);
-                    }
-                    kept.1
+                    let version = value.version();
+                    let present = kept.filter(|(of, _)| *of == version);
+                    kept.insert(present.unwrap_or_else(|| value.versioned(|value| *value))).1
                 };
                 let choosing = {
                     let (value, kept) = (Arc::clone(&value), Arc::clone(&kept));

@@ -369,6 +369,25 @@ mod threads {
         );
     }
 
+    /// Guards that threads register at the same time are counted each for itself.
+    #[test]
+    fn guards_of_several_threads_are_counted() {
+        shuttle::check_random(
+            || {
+                let resources = Resources::new(Meter::new(None));
+                let threads = ["/a", "/b"].map(|path| {
+                    let resources = resources.clone();
+                    thread::spawn(move || node(&resources, path))
+                });
+                let guards = threads.map(|thread| thread.join().expect("no panic"));
+                assert_eq!(resources.lists().0.len(), 2);
+                drop(guards);
+                assert!(resources.lists().0.is_empty());
+            },
+            2_000,
+        );
+    }
+
     /// A caller that waits for a deletion is woken by the end of the last one of its path.
     #[test]
     fn whoever_waits_for_a_deletion_is_woken() {
