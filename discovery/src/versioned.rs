@@ -5,7 +5,7 @@ use zk_curator::internal::atomic::{AtomicU64, Ordering};
 
 /// A value that one task changes. Readers that keep something derived from it compare versions.
 ///
-/// What is derived from a [versioned look](Self::versioned) is at least as new as its version, and
+/// A value derived from a [versioned look](Self::versioned) is at least as new as its version, and
 /// is derived again after the next change.
 pub(crate) struct Versioned<T> {
     value: Signal<T>,

@@ -216,7 +216,7 @@ struct Task {
     hesitated: bool,
     /// The end of a delay by a fault at a decision point.
     hesitation: Option<Pin<Box<Sleep>>>,
-    /// `true` if such a delay begins when the process is resumed.
+    /// `true` if the task is delayed when the process is resumed.
     hesitates_next: bool,
 }
 

@@ -122,7 +122,7 @@ impl Supervisor for ProcessWatch {
 
     fn interrupts(&self, task: u64) -> Interruption {
         if self.watch.finished.lock().contains(&self.number) {
-            // What it leaves to the background is not disturbed.
+            // The tasks that a finished client left in the background have no decision points.
             return Interruption::None;
         }
         let points = self.watch.run.shared.points.as_ref();

@@ -58,7 +58,7 @@ pub struct Explored {
     pub kinds: BTreeMap<&'static str, u64>,
     /// The figures of the runs with faults that this process played.
     pub stats: RunStats,
-    /// What the run without faults achieved.
+    /// The achievements of the run without faults.
     pub achieved: BTreeSet<&'static str>,
     /// The time in which all clients have to finish after the last fault.
     pub bound: Duration,
@@ -267,11 +267,9 @@ impl Exhaustion {
         let (part, of) = self.part;
         let mut program = DefaultHasher::new();
         fs::read(env::current_exe()?)?.hash(&mut program);
-        (self.sim.servers, &self.sim.achieves).hash(&mut program);
-        let kinds = self.kinds.iter().map(|kinds| Vec::from_iter(kinds.iter().cloned()).join(","));
-        let kinds: String = kinds.map(|kinds| format!(" --kinds {kinds}")).collect();
+        (self.sim.servers, &self.sim.achieves, &self.kinds).hash(&mut program);
         Ok(format!(
-            "{} --faults {} --part {part}/{of} --most {}{kinds}, program {:016x}, trace {:016x}",
+            "{} --faults {} --part {part}/{of} --most {}, program {:016x}, trace {:016x}",
             self.sim.arguments(),
             self.faults,
             self.most,

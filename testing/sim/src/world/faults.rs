@@ -87,8 +87,7 @@ impl World<'_> {
                 }
             }
             FaultAction::Close { client, late } => {
-                let seat = self.seats.iter().find(|seat| seat.number == *client);
-                if let Some(seat) = seat.filter(|seat| seat.process.is_some()) {
+                if let Some(seat) = self.seat(*client).filter(|seat| seat.process.is_some()) {
                     seat.ending.lock().ask(*late);
                 }
             }
@@ -139,23 +138,23 @@ impl World<'_> {
         for session in self.sessions_of(client) {
             if self.cluster.expire(session) {
                 self.hit(FaultKind::Expire);
-                let seat = self.seats.iter().find(|seat| seat.number == client);
-                let who = seat.map_or(ProcessId::World, ClientSlot::who);
+                let who = self.seat(client).map_or(ProcessId::World, ClientSlot::who);
                 self.run.record(who, Lifecycle::Expired);
             }
         }
     }
 
+    fn seat(&self, client: u32) -> Option<&ClientSlot> {
+        self.seats.iter().find(|seat| seat.number == client)
+    }
+
     fn sessions_of(&self, client: u32) -> Vec<i64> {
-        let seat = self.seats.iter().find(|seat| seat.number == client);
-        seat.map(|seat| seat.host().sessions()).unwrap_or_default()
+        self.seat(client).map(|seat| seat.host().sessions()).unwrap_or_default()
     }
 
     /// Installs the rule of a fault.
     fn rule(&mut self, index: usize, client: u32, one_in: u32, late: Option<Duration>) {
-        let Some(seat) = self.seats.iter().find(|seat| seat.number == client) else {
-            return;
-        };
+        let Some(seat) = self.seat(client) else { return };
         let host = Arc::clone(&seat.host);
         let (number, fault) = &self.schedule[index];
         let loses_reply = fault.action.kind() == FaultKind::LoseReplies;

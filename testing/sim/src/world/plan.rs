@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_curator_client::ErrorCode;
-use zk_curator_client::internal::{Locked, sleep_until};
-use zk_curator_testing::{Direction, MemoryConnector, RuleGuard, Verdict};
+use zk_curator_client::internal::sleep_until;
+use zk_curator_testing::{Direction, RuleGuard, Verdict};
 
 use super::World;
 use crate::exhaust::{PointFault, PointKind, PointRecorder, Struck};
@@ -35,22 +35,22 @@ impl World<'_> {
         let (operator, run, cluster) = (self.operator(), self.run.clone(), self.cluster.clone());
         self.cluster.rule(move |request| {
             let session = request.session_id();
-            let of = hosts.iter().find(|(_, host)| host.lock().sessions().contains(&session));
-            let Some((client, _)) = of else { return Verdict::Pass };
+            let sessions: Vec<_> =
+                hosts.iter().map(|(client, host)| (*client, host.lock().sessions())).collect();
+            let of = sessions.iter().find(|(_, sessions)| sessions.contains(&session));
+            let Some(&(client, _)) = of else { return Verdict::Pass };
             let operable = operator.nodes();
-            let is_open = |host: &Locked<MemoryConnector>| {
-                host.lock().sessions().into_iter().any(|session| cluster.has_session(session))
-            };
-            let open = hosts.iter().filter(|(_, host)| is_open(host)).map(|(client, _)| *client);
+            let is_open = |sessions: &[i64]| sessions.iter().any(|id| cluster.has_session(*id));
+            let open = sessions.iter().filter(|(_, sessions)| is_open(sessions));
             let kind = PointKind::Request {
                 opcode: request.opcode(),
                 path: request.path().map(str::to_owned),
                 throttlable: request.is_throttlable(),
                 operable: operable.len(),
-                open: open.collect(),
+                open: open.map(|(client, _)| *client).collect(),
             };
             let mut verdict = Verdict::Pass;
-            for struck in points.reach(*client, kind) {
+            for struck in points.reach(client, kind) {
                 match struck.fault {
                     PointFault::Operate { node } => {
                         note(&run, struck);

@@ -200,7 +200,7 @@ struct ExhaustArguments {
 impl ExhaustArguments {
     fn check(self, options: &mut Options, has_seeds: bool) -> Result<Exhaust, lexopt::Error> {
         let Self { part, most, kinds, choose, progress, .. } = self;
-        let unknown = |kind: &&String| !PointFault::KINDS.contains(&kind.as_str());
+        let unknown = |kind: &&String| PointFault::kinds().all(|known| known != kind.as_str());
         if let Some(unknown) = kinds.iter().flatten().find(unknown) {
             return Err(format!("there is no fault {unknown:?}").into());
         }
@@ -265,7 +265,7 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Task, lexopt::Error> {
             Arg::Long("exhaust") => exhaust.is_wanted = true,
             Arg::Long("part") => exhaust.part = Some(part_of(&value(&mut parser)?)?),
             Arg::Long("most") => exhaust.most = Some(number(&mut parser)?),
-            Arg::Long("kinds") => exhaust.kinds = Some(numbers(&value(&mut parser)?)?),
+            Arg::Long("kinds") => exhaust.kinds = Some(words(&value(&mut parser)?)),
             Arg::Long("choose") => {
                 exhaust.choose = Some(in_range(number(&mut parser)?, 1..=100_000)?);
             }
@@ -336,6 +336,10 @@ fn is_all(text: &str) -> Result<bool, lexopt::Error> {
         "none" => Ok(false),
         _ => Err(format!("{text:?} is neither `all` nor `none`").into()),
     }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').map(str::to_owned).collect()
 }
 
 fn range(text: &str) -> Result<Range<u64>, lexopt::Error> {
