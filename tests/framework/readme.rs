@@ -1,4 +1,4 @@
-//! The tests that the documents name exist.
+//! What the documents say of the code is so: tests that they name exist, tables are whole.
 
 use std::fs;
 use std::path::Path;
@@ -114,4 +114,23 @@ fn every_test_that_is_named_after_a_defect_is_in_the_table() {
         }
     }
     assert!(found > 60, "only {found} were found");
+}
+
+/// Users look for the text that they see.
+#[test]
+fn the_page_of_errors_has_every_kind() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the project");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let code = read("src/error.rs");
+    let texts = code.split("impl fmt::Display for ErrorKind").nth(1).unwrap();
+    let texts = texts.split("\nimpl ").next().unwrap().lines();
+    let texts: Vec<_> = texts.filter_map(|line| line.trim().split_once(" => \"")).collect();
+    assert!(texts.len() > 25, "{texts:?}");
+    let page = read("docs/book/src/operating/errors.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let rows: Vec<_> = rows.flat_map(|cell| cell.split(", ")).collect();
+    for (kind, text) in texts.into_iter().filter(|(kind, _)| *kind != "Self::Withdrawn") {
+        let text = text.trim_end_matches("\",");
+        assert!(rows.contains(&text), "{kind}: {text:?} is not in the table");
+    }
 }
