@@ -521,13 +521,13 @@ impl fmt::Display for ErrorKind {
             Self::SchemaViolation => "forbidden by a schema",
             Self::Unsupported => "not supported",
             Self::Undecodable => "data cannot be decoded",
-            Self::ResponseTooLarge => "answer too large",
-            Self::Overloaded => "too many requests wait for answers",
+            Self::ResponseTooLarge => "response too large",
+            Self::Overloaded => "too many requests in flight",
             Self::NotStarted => "framework not started",
             Self::Closed => "framework closed",
             Self::LeftBehind => "closed without cleaning up",
             Self::BodyFailed => "the body has failed",
-            Self::Malformed => "malformed answer",
+            Self::Malformed => "malformed response",
             Self::Server(code) => return fmt::Display::fmt(code, f),
         })
     }
@@ -568,7 +568,7 @@ mod tests {
         assert!(error.is_retryable() && error.may_have_applied());
         assert_eq!(
             error.cause().unwrap().to_string(),
-            "connection loss, request sent without an answer"
+            "connection loss, no response to a sent request"
         );
         assert!(error.source().is_none(), "the cause is already printed");
         let failed = Error::raw(

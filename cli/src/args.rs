@@ -18,7 +18,7 @@ pub(crate) struct Global {
     /// Context of the configuration file
     #[arg(short, long, global = true, env = "ZKC_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Node below which all paths are
+    /// Prefix of all paths
     #[arg(long, global = true, env = "ZKC_NAMESPACE", value_name = "PATH")]
     pub(crate) namespace: Option<String>,
     /// Identity, as `SCHEME:@FILE` or `SCHEME:env:VARIABLE`; never the secret itself. Repeatable
@@ -156,7 +156,7 @@ pub(crate) enum OutputFormat {
     Wide,
     /// One JSON document
     Json,
-    /// A JSON document a line
+    /// One JSON document per line
     Jsonl,
     /// One YAML document
     Yaml,

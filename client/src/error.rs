@@ -191,7 +191,7 @@ const fn needed(request: OpCode) -> &'static str {
 }
 
 const fn unanswered(sent: bool) -> &'static str {
-    if sent { ", request sent without an answer" } else { "" }
+    if sent { ", no response to a sent request" } else { "" }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn the_configuration_is_read_and_watched() {
         configure(&admin, "server.1=nonsense").await;
         let error = zk.get_config().await.unwrap_err();
         assert!(
-            error.to_string().starts_with("get_config: malformed answer (no configuration"),
+            error.to_string().starts_with("get_config: malformed response (no configuration"),
             "{error}"
         );
         let error = zk.reconfig().joining(["server.3=three:2888:3888;2181"]).await.unwrap_err();
@@ -177,7 +177,7 @@ fn curator_638_an_unusable_configuration_changes_nothing() {
         }
         configure(&admin, "server.1=nonsense").await;
         let error = errors.next().await.unwrap();
-        let told = "ensemble_tracker: malformed answer (no configuration of an ensemble: ";
+        let told = "ensemble_tracker: malformed response (no configuration of an ensemble: ";
         assert!(error.to_string().starts_with(told), "{error}");
         assert_eq!(zk.connect_string(), "seed:2181");
         // A name that does not resolve now may do so later: it is kept as a name, and the other one

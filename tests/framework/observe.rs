@@ -332,9 +332,9 @@ fn an_item_that_cannot_be_worked_off_is_warned_of() {
         let run = queue.consumer().run(1, async |_| Err::<(), _>("spoiled"));
         assert!(tokio::time::timeout(Duration::from_secs(3600), run).await.is_err(), "it goes on");
         told.assert("WARN an item goes back to its place", "error=spoiled");
-        told.assert("WARN an item is put aside", "attempt=2");
+        told.assert("WARN an item became a dead letter", "attempt=2");
         let warnings =
-            [told.count("WARN an item goes back"), told.count("WARN an item is put aside")];
+            [told.count("WARN an item goes back"), told.count("WARN an item became a dead letter")];
         assert_eq!(warnings, [1, 1]);
     });
 }

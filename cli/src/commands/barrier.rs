@@ -27,7 +27,7 @@ enum BarrierVerb {
         #[arg(value_parser = path::parse)]
         path: String,
     },
-    /// Say whether a barrier is set, by the exit code
+    /// Check that a barrier is set, by the exit code
     Show {
         /// Node
         #[arg(value_parser = path::parse)]

@@ -6,11 +6,13 @@ use crate::complete::VARIABLE;
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, TextReport};
 
+const AFTER_HELP: &str = "\
+For bash: source <(zkc completions bash)
+Paths are completed at the servers of ZK_CONNECT, or of the current context.";
+
 /// The arguments of `zkc completions`.
-///
-/// For bash: `source <(zkc completions bash)`. Paths are completed at the servers of `ZK_CONNECT`,
-/// or of the current context.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Completions {
     /// Shell
     #[arg(value_enum)]

@@ -8,11 +8,13 @@ use crate::output::{CommandOutput, TextReport, printable};
 use crate::unreadable::UnreadableNodes;
 use crate::{node, path};
 
+const AFTER_HELP: &str = "\
+Sessions stand for processes. A process that uses one session for independent tasks may show a cycle
+that is no deadlock.";
+
 /// The arguments of `zkc deadlocks`.
-///
-/// Sessions stand for processes. A process that uses one session for independent tasks may show a
-/// cycle that is none.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct DeadlocksCommand {
     /// Root of the subtree with the locks
     #[arg(value_parser = path::parse, default_value = "/")]

@@ -35,10 +35,11 @@ enum DiscoverVerb {
         name: String,
     },
     /// Register an instance while a command runs, or until Ctrl-C
-    #[cfg_attr(unix, command(after_help = super::membership::help("\
-  ZKC_SERVICE        the service
-  ZKC_INSTANCE_ID    the id of the instance
-  ZKC_INSTANCE_NODE  its node")))]
+    #[cfg_attr(unix, command(after_help = super::membership::help(&[
+        ("ZKC_SERVICE", "the service"),
+        ("ZKC_INSTANCE_ID", "the id of the instance"),
+        ("ZKC_INSTANCE_NODE", "its node"),
+    ], "  6    without a command: another process has registered the instance\n")))]
     Register {
         /// Service
         name: String,

@@ -32,10 +32,11 @@ enum GroupVerb {
         path: String,
     },
     /// Be a member while a command runs, or until Ctrl-C
-    #[cfg_attr(unix, command(after_help = super::membership::help("\
-  ZKC_GROUP          the group
-  ZKC_MEMBER_ID      the id of the member
-  ZKC_MEMBER_NODE    its node")))]
+    #[cfg_attr(unix, command(after_help = super::membership::help(&[
+        ("ZKC_GROUP", "the group"),
+        ("ZKC_MEMBER_ID", "the id of the member"),
+        ("ZKC_MEMBER_NODE", "its node"),
+    ], "")))]
     Join {
         /// Group; created if it does not exist
         #[arg(value_parser = path::parse)]

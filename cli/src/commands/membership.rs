@@ -35,16 +35,18 @@ Environment of the command:
 Exit codes:
   the code of the command, 128+n if signal n has ended it
   0    without a command: ended by a signal
-  6    without a command: another process has registered the instance
-  123  the membership was lost, and the command was stopped
+{codes}  123  the membership was lost, and the command was stopped
   125  zkc failed before the command was started
   126  the command cannot be executed
   127  the command was not found
   130  interrupted while waiting (128+n for signal n)";
 
-/// Returns the help of a command with these lines about its variables.
-pub(super) fn help(variables: &str) -> String {
-    HELP.replace("{variables}", variables)
+/// Returns the help of a command with these variables, each with its meaning, and with these lines
+/// about exit codes.
+pub(super) fn help(variables: &[(&str, &str)], codes: &str) -> String {
+    let lines: Vec<_> =
+        variables.iter().map(|(name, meaning)| format!("  {name:<18} {meaning}")).collect();
+    HELP.replace("{variables}", &lines.join("\n")).replace("{codes}", codes)
 }
 
 /// The command of a member.

@@ -119,7 +119,7 @@ commands! {
     Rm(rm::Rm),
     /// Show the metadata of a node
     Stat(stat::StatCommand),
-    /// Say whether a node exists, by the exit code
+    /// Check that a node exists, by the exit code
     Exists(exists::Exists),
     /// Change the data of a node in an editor
     Edit(edit::EditCommand),
@@ -153,7 +153,7 @@ commands! {
     Backup(backup::BackupCommand),
     /// Write the nodes of a backup file to the servers
     Restore(restore::RestoreCommand) or "import",
-    /// Tell who holds a lock or another recipe, who waits, and why
+    /// Explain who holds a lock or another recipe, who waits, and why
     Why(why::WhyCommand),
     /// Find recipes, with their holders and waiters
     Inspect(inspect::Inspect),
@@ -167,7 +167,7 @@ commands! {
     Revoke(revoke::Revoke),
     /// Take a lock away from its holder
     Break(break_lock::Break),
-    /// Run a command while being the leader
+    /// Run a command while leading
     Elect(elect::Elect) if unix,
     /// Set, remove and wait for barriers
     Barrier(barrier::Barrier),

@@ -23,7 +23,7 @@ pub(crate) struct Set {
     /// Only if the node has this version
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     version: Option<i32>,
-    /// Only if the node has these data
+    /// Only if the current data equal these
     #[arg(long, value_name = "DATA", conflicts_with = "version")]
     if_data: Option<String>,
     /// Create the node, and missing parents, if it does not exist

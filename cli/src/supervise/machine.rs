@@ -11,11 +11,11 @@ use crate::exit::Exit;
 /// The reaction to a lost connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnSuspend {
-    /// Stop the command before another client can get the lock, and not earlier
+    /// Stop the command just before the session could expire
     Guard,
     /// Stop the command at once
     Stop,
-    /// Continue until the lock is lost
+    /// Continue until the session is lost
     Ignore,
 }
 

@@ -164,7 +164,7 @@ async fn nodes_that_are_too_large_do_not_end_a_walk() {
     assert!(drawn.contains("wide  (too large to read)"), "{drawn}");
     // A node that is asked for by itself is the answer.
     let told = zkc.run(&["grep", "x", "/t/wide"]).await.fails(2);
-    assert!(told.contains("/t/wide") && told.contains("answer too large"), "{told}");
+    assert!(told.contains("/t/wide") && told.contains("response too large"), "{told}");
     drop(lock);
     zk.close().await.expect("closed");
 }

@@ -30,7 +30,7 @@ pub enum Error {
         members: usize,
     },
     /// A barrier without members.
-    #[error("the barrier {path} is for no members")]
+    #[error("a double barrier needs at least one member: {path}")]
     NoMembers {
         /// The path of the barrier.
         path: String,

@@ -16,7 +16,7 @@ pub enum Error {
         found: Option<Revision>,
     },
     /// The store is not as an update has expected it. Nothing was changed.
-    #[error("{path} was to have revision {expected}, and has {found}")]
+    #[error("{path} has revision {found}, but the update expects {expected}")]
     Changed {
         /// The path of the store.
         path: String,
@@ -34,13 +34,13 @@ pub enum Error {
         setting: &'static str,
     },
     /// An update without changes.
-    #[error("nothing is to be changed in {path}")]
+    #[error("the update of {path} has no changes")]
     NoChanges {
         /// The path of the store.
         path: String,
     },
     /// It cannot be the name of a node, or has an empty part.
-    #[error("{key:?} is no key for {path}")]
+    #[error("not a valid key in {path}: {key:?}")]
     InvalidKey {
         /// The path of the store.
         path: String,
@@ -48,13 +48,13 @@ pub enum Error {
         key: String,
     },
     /// Other clients were faster, many times in a row. Nothing was changed.
-    #[error("{path} changes too fast")]
+    #[error("gave up on {path}: other clients were faster every time")]
     Busy {
         /// The path of the store.
         path: String,
     },
     /// The revision is not, or no longer, in the history.
-    #[error("{path} keeps no revision {revision}")]
+    #[error("revision {revision} of {path} is no longer in the history")]
     NotKept {
         /// The path of the store.
         path: String,
@@ -74,7 +74,7 @@ pub enum Error {
         path: String,
     },
     /// A value is not of the type that was asked for.
-    #[error("{path} is no value of this type")]
+    #[error("the data of {path} cannot be decoded as this type")]
     Undecodable {
         /// The path of the value.
         path: String,

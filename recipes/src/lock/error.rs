@@ -39,13 +39,13 @@ pub enum Error {
         limit: u32,
     },
     /// The name of the nodes of a lock has a slash in it.
-    #[error("{name:?} is no name for the nodes of a lock")]
+    #[error("not a valid name for the nodes of a lock: {name:?}")]
     InvalidName {
         /// The name.
         name: String,
     },
     /// The node at the path neither holds this lock nor waits for it.
-    #[error("{node} is no node of the lock {lock}")]
+    #[error("{node} is not a node of the lock {lock}")]
     NotOfThisLock {
         /// The path that was given.
         node: String,

@@ -37,7 +37,7 @@ pub enum Error {
         name: String,
     },
     /// A value is not of the type that was asked for.
-    #[error("{path} is bound to no value of this type")]
+    #[error("the data of {path} cannot be decoded as this type")]
     Undecodable {
         /// The path of the node.
         path: String,

@@ -33,7 +33,7 @@ pub enum Error {
         why: CorruptItem,
     },
     /// An item is not a value of the requested type.
-    #[error("the item {item} is no value of this type")]
+    #[error("the item {item} cannot be decoded as this type")]
     Undecodable {
         /// Its path, or its id.
         item: String,
@@ -58,7 +58,7 @@ pub enum Error {
     /// The response to the removal of an item was lost, and the item no longer exists: either this
     /// client has removed it, or another client has taken it. If the caller processes it, it may be
     /// processed twice; if not, it may be lost.
-    #[error("the item {} was removed by us, or taken by somebody else", item.path)]
+    #[error("unknown whether this client or another one removed the item {}", item.path)]
     Unknown {
         /// The item.
         item: Box<Item>,

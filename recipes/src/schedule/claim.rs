@@ -137,7 +137,7 @@ impl SlotRun {
                 Ok(true)
             }
             Err(error) if is_lost(&error) => {
-                warn!(path = self.path, %error, "the end of a run is not recorded: the slot is not ours any more");
+                warn!(path = self.path, %error, "a result is not recorded: another member owns the slot");
                 Ok(false)
             }
             Err(error) => Err(error),

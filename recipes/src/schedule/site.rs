@@ -330,7 +330,7 @@ impl ScheduleSite {
     /// Reports that a slot has failed permanently.
     pub(super) fn report_given_up(&self, start: i64, why: impl Into<String>) {
         let error = Error::body_failed("run", self.slot(start), why);
-        warn!(%error, "a slot has failed for good");
+        warn!(%error, "a slot has failed permanently");
         self.zk.report_background_error(error);
     }
 

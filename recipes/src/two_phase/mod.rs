@@ -244,7 +244,7 @@ pub enum Error {
         site: String,
     },
     /// It was decided before the vote.
-    #[error("the vote comes too late: {outcome:?} already")]
+    #[error("the transaction is already decided: {outcome:?}")]
     Late {
         /// The decision.
         outcome: Outcome,
@@ -271,7 +271,7 @@ pub enum Error {
         site: String,
     },
     /// The name of a site cannot be the name of a node.
-    #[error("{site:?} is no name for a site")]
+    #[error("not a valid name of a site: {site:?}")]
     InvalidSite {
         /// The name.
         site: String,

@@ -361,13 +361,13 @@ impl CuratorCache {
 
     /// Returns the changes, beginning with the loaded state.
     #[doc(alias = "CuratorCacheListener")]
-    #[must_use = "the events are told to whoever asks for them"]
+    #[must_use = "streams do nothing unless polled"]
     pub fn events(&self) -> CacheEvents {
         CacheEvents::new(Arc::clone(&self.shared), self.alive.clone(), true)
     }
 
     /// Returns the changes from now on, or from the end of the first load on.
-    #[must_use = "the events are told to whoever asks for them"]
+    #[must_use = "streams do nothing unless polled"]
     pub fn events_from_now(&self) -> CacheEvents {
         CacheEvents::new(Arc::clone(&self.shared), self.alive.clone(), false)
     }

@@ -494,7 +494,7 @@ impl ItemSource<AutoAck> for AutoAckSource {
             match self.hand_out().await {
                 Ok(None) => {}
                 Ok(item) => return item,
-                Err(error) => warn!(%error, "an item was not handed out"),
+                Err(error) => warn!(%error, "an item could not be delivered"),
             }
         }
         None

@@ -320,14 +320,14 @@ impl<K: ClaimKind> ItemSource<K> for Claims<K> {
             match self.admitted().await {
                 Ok(Some(claim)) => return Some(claim),
                 Ok(None) => {}
-                Err(error) => warn!(%error, "an item was not handed out"),
+                Err(error) => warn!(%error, "an item could not be delivered"),
             }
             if self.held.is_none() {
                 let first = self.under_way.front_mut()?;
                 let (since, done) = (first.since, (&mut first.done).await);
                 self.under_way.pop_front();
                 if let Err(error) = self.answered(since, done) {
-                    warn!(%error, "an item was not handed out");
+                    warn!(%error, "an item could not be delivered");
                 }
             }
             self.admit(String::new());

@@ -185,7 +185,7 @@ where
                 Ok(result) => done = result,
                 // The other items of the delivery were removed from the queue, too.
                 Err(error) if K::Source::LOSES_UNDELIVERED => {
-                    warn!(item = label, %error, "an item is lost: the body has failed with it");
+                    warn!(item = label, %error, "an item is lost: it was removed, and its body failed");
                 }
                 Err(error) => return Err(error),
             }
@@ -226,7 +226,7 @@ async fn lost(claim: Option<&Ownership>, is_watched: bool) {
 /// Logs that an item could not be settled.
 fn log_unsettled(item: &str, settled: Result<(), Error>) {
     if let Err(error) = settled {
-        warn!(item, %error, "an item may be handed out again");
+        warn!(item, %error, "an item may be delivered again");
     }
 }
 
@@ -247,12 +247,12 @@ fn through_failures<K: QueueKind>(
         let (item, failed) = match consumer.next().await {
             Ok(delivery) => (Ok(Some(delivery)), None),
             Err(Error::Framework(error)) if error.is_transient() => {
-                warn!(%error, "consuming goes on when that has passed");
+                warn!(%error, "the consumer pauses until the error is over");
                 (Ok(None), Some(error))
             }
             Err(error @ (Error::Framework(_) | Error::Zero { .. })) => (Err(error), None),
             Err(error) => {
-                warn!(%error, "an item was not handed out");
+                warn!(%error, "an item could not be delivered");
                 (Ok(None), None)
             }
         };

@@ -296,7 +296,7 @@ async fn put_aside(delivery: LockPathDelivery, dead_letters: &DeadLetters) -> Re
     let anew =
         CreateOp::new(child(&dead_letters.path, layout.kind.base(layout.name(&delivery.path))));
     let anew = anew.mode(CreateMode::PersistentSequential).data(delivery.item.data.clone());
-    warn!(path, attempts = delivery.attempt - 1, aside = %dead_letters.path, "an item is put aside");
+    warn!(path, attempts = delivery.attempt - 1, aside = %dead_letters.path, "an item became a dead letter");
     let (zk, kind) = (layout.zk.clone(), layout.kind);
     match delivery.settle(Some(anew)).await {
         Ok(()) => {

@@ -48,7 +48,7 @@ impl ClaimKind for Locking {
         let is_last = item.item.max_deliveries.is_some_and(|limit| item.attempt >= limit);
         match done {
             Ok(()) => Finish::done(item.ack()),
-            Err(why) if is_last => Finish::now("an item is put aside", item.reject(why)),
+            Err(why) if is_last => Finish::now("an item became a dead letter", item.reject(why)),
             Err(_) => Finish::give_back(item),
         }
     }
@@ -65,7 +65,7 @@ async fn admit(
     }
     let deliveries = item.attempt().saturating_sub(1);
     let why = format!("{deliveries} deliveries, none of them acknowledged");
-    warn!(id = item.id(), deliveries, "an item is put aside");
+    warn!(id = item.id(), deliveries, "an item became a dead letter");
     match item.put_aside(deliveries, &why).await {
         // The next consumer that claims it puts it aside.
         Ok(()) | Err(Error::Lost { .. }) => Ok(None),

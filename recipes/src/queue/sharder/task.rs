@@ -127,7 +127,7 @@ impl<Q: Clone + Send + Sync + 'static> SharderTask<Q> {
         });
         let Some(leadership) = candidate.leadership().filter(|_| is_full) else { return Ok(()) };
         if queues >= self.max_queues {
-            warn!(path = %self.path, queues, "all queues are full, and there are as many as may be");
+            warn!(path = %self.path, queues, "all queues are full, and max_queues is reached");
             return Ok(());
         }
         let name = self.new_name();
@@ -148,7 +148,7 @@ impl<Q: Clone + Send + Sync + 'static> SharderTask<Q> {
             }
             Err(error) => return Err(error.into()),
         }
-        info!(path = %self.path, name, "added a queue, for all others are full");
+        info!(path = %self.path, name, "added a queue: all others are full");
         self.list().await.map(drop)
     }
 

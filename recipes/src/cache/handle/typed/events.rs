@@ -19,13 +19,13 @@ pub struct TypedEvents<T> {
 
 impl<T: FromData + Send + Sync + 'static> TypedCache<T> {
     /// Returns the changes, beginning with the loaded state.
-    #[must_use = "the events are told to whoever asks for them"]
+    #[must_use = "streams do nothing unless polled"]
     pub fn events(&self) -> TypedEvents<T> {
         TypedEvents { events: self.cache().events(), value: PhantomData }
     }
 
     /// Returns the changes from now on, or from the end of the first load on.
-    #[must_use = "the events are told to whoever asks for them"]
+    #[must_use = "streams do nothing unless polled"]
     pub fn events_from_now(&self) -> TypedEvents<T> {
         TypedEvents { events: self.cache().events_from_now(), value: PhantomData }
     }
