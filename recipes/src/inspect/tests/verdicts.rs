@@ -159,7 +159,7 @@ fn mistakes_are_told() {
     );
     let revoked = LOCK.replace("=one", "=__REVOKE__");
     let told = super::verdicts::told(&revoked, &Sessions::new());
-    assert!(told[1].ends_with("was asked to let go, and has not yet"), "{told:?}");
+    assert!(told[1].ends_with("was asked to release it, and has not yet"), "{told:?}");
 }
 
 #[test]
