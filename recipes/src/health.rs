@@ -17,7 +17,7 @@ pub enum Health {
     /// It waits for a connection, or for other clients.
     #[default]
     Waiting,
-    /// Its work is done, as far as is known here.
+    /// Its work is done, as far as this client knows.
     Working,
     /// An operation failed with a permanent error, such as `NoAuth`. It is retried in the
     /// background, unless the settings of the handle are invalid.

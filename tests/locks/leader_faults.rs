@@ -1,5 +1,5 @@
-//! Leaders when something breaks: cut connections, lost sessions, lost responses, other hands; and
-//! the bugs that Curator's and kazoo's elections have had, by their names.
+//! Leaders when something breaks: cut connections, lost sessions, lost responses, deletions by
+//! others; and the bugs that Curator's and kazoo's elections have had, by their names.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -503,7 +503,7 @@ fn curator_518_671_interruptions_do_not_end_the_requeueing() {
 }
 
 /// A leader could not be cancelled before its method was entered, was not elected again after that,
-/// and its failure was not to be seen.
+/// and its failure was hidden.
 #[test]
 fn curator_54_73_62_15_a_cancelled_run_says_how_it_ended() {
     simulated_with(async |server, zk| {

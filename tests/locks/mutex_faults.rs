@@ -1,5 +1,5 @@
 //! [`InterProcessMutex`] when something breaks: lost responses, cut connections, lost sessions,
-//! other hands.
+//! deletions by others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

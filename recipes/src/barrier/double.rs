@@ -146,7 +146,7 @@ impl DistributedDoubleBarrier {
     /// * [`Error::Lost`] when our session has ended, or our node was deleted while the connection
     ///   was interrupted: a round may have begun with us, and be over.
     /// * [`Error::NoMembers`] when the barrier is for none.
-    /// * [`Error::Framework`] as of a create, a read or a transaction. An adapter that has no
+    /// * [`Error::Framework`], as for a create, a read or a transaction. An adapter that has no
     ///   transactions cannot be a member.
     ///
     /// # Cancel safety
@@ -220,7 +220,7 @@ impl DistributedDoubleBarrier {
     /// among them for a moment. One listing, and one read a member.
     ///
     /// # Errors
-    /// [`Error::Framework`] as of every read.
+    /// [`Error::Framework`], as for every read.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -236,7 +236,7 @@ impl DistributedDoubleBarrier {
     /// still count as present. One listing.
     ///
     /// # Errors
-    /// [`Error::Framework`] as of every read.
+    /// [`Error::Framework`], as for every read.
     ///
     /// # Cancel safety
     /// Nothing is changed.

@@ -77,7 +77,7 @@ impl RoundPlace {
     ///
     /// # Errors
     /// * [`Error::Lost`] if our node is gone: the other members did not wait for this one.
-    /// * [`Error::Framework`] as of a read or a delete. The other members no longer wait for this
+    /// * [`Error::Framework`], as for a read or a delete. The other members no longer wait for this
     ///   one.
     ///
     /// # Cancel safety

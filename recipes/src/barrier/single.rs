@@ -81,7 +81,7 @@ impl DistributedBarrier {
     /// Sets the barrier, if it is not set already.
     ///
     /// # Errors
-    /// [`Error::Framework`] as of a create.
+    /// [`Error::Framework`], as for a create.
     ///
     /// # Cancel safety
     /// The barrier may be set or not.
@@ -98,16 +98,16 @@ impl DistributedBarrier {
     /// removed again if it is the same as before, not if it was set again in between.
     ///
     /// # Errors
-    /// [`Error::Framework`] as of a delete and of a read.
+    /// [`Error::Framework`], as for a delete and a read.
     ///
     /// # Cancel safety
     /// The barrier may be removed or not.
     #[doc(alias = "removeBarrier")]
     pub async fn remove(&self) -> Result<(), Error> {
         let path = ZPath::for_operation("remove", self.path.as_str())?;
-        // Read before the delete is sent: of one round trip with it, both answers may be lost, and
-        // the next one be read. And read the newest state: an older barrier, or none, would be
-        // taken for its removal.
+        // Read before the delete is sent. In one round trip with it, both responses could be lost,
+        // and the next barrier would be read. Read behind a quorum: an older state would look like
+        // a removal.
         let before = self.zk.exists(path.as_str()).linearizable().await?.map(|stat| stat.czxid);
         let look = async || {
             Ok(match self.zk.exists(path.as_str()).linearizable().await? {
@@ -125,7 +125,7 @@ impl DistributedBarrier {
     /// Returns `true` if the barrier is set, according to the connected server, which may lag.
     ///
     /// # Errors
-    /// [`Error::Framework`] as of every read.
+    /// [`Error::Framework`], as for every read.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -138,7 +138,7 @@ impl DistributedBarrier {
     /// address.
     ///
     /// # Errors
-    /// [`Error::Framework`] as of every read.
+    /// [`Error::Framework`], as for every read.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -154,7 +154,7 @@ impl DistributedBarrier {
     /// Waits until the barrier is not set, or was removed since it was found.
     ///
     /// # Errors
-    /// [`Error::Framework`] as of a read and of `sync`.
+    /// [`Error::Framework`], as for a read and `sync`.
     ///
     /// # Cancel safety
     /// Nothing is lost.

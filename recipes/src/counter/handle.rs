@@ -207,9 +207,9 @@ impl<N: Number> Counter<N> {
     /// kept for [a time](super::AtomicBuilder::keep_records).
     ///
     /// # Errors
-    /// * As [`add`](Self::add). [`Error::Unknown`] only if no later session could repeat it: with
-    ///   the retry policy of the framework, it does so by itself, and may then answer
-    ///   [`Once::Before`] of its own first try.
+    /// * As [`add`](Self::add). [`Error::Unknown`] only if the retry policy ends before a later
+    ///   session could repeat the call. A repetition may return [`Once::Before`] for this call's own
+    ///   first attempt.
     /// * `InvalidArgument`, `InvalidPath` if the id is not the name of a node, or longer than 1,024
     ///   bytes.
     ///
@@ -303,7 +303,7 @@ impl<N: Number> Counter<N> {
         }
     }
 
-    /// Creates the node with a value; not `true` if there is one.
+    /// Creates the node with this value. Returns `false` if it exists already.
     ///
     /// # Errors
     /// As [`add`](Self::add).

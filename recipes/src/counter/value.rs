@@ -138,7 +138,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         Ok(if is_expected { Ok(change) } else { Err(change.pre) })
     }
 
-    /// Creates the node with a value; not `true` if there is one.
+    /// Creates the node with this value. Returns `false` if it exists already.
     ///
     /// # Errors
     /// As [`modify`](Self::modify).

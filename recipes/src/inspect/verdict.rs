@@ -388,7 +388,9 @@ impl fmt::Display for Verdict {
             Self::Stuck { waiter, on } => {
                 write!(f, "{waiter} waits for {on}, which no session will ever remove")
             }
-            Self::Revoked { owner } => write!(f, "{owner} was asked to release it, and has not yet"),
+            Self::Revoked { owner } => {
+                write!(f, "{owner} was asked to release it, and has not yet")
+            }
             Self::NoWatch { waiter } => {
                 write!(f, "{waiter} watches nothing here: it does not notice when its turn comes")
             }

@@ -47,7 +47,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// There is no task: [`run`](Self::run) is a future like any other, and the body runs within it.
 ///
 /// # Guarantees
-/// * The body runs only while we lead, as far as is known here: see [`leader`](super) about
+/// * The body runs only while we lead, as far as this client knows: see [`leader`](super) about
 ///   fencing.
 /// * On every way out but a lost leadership, panics included, the body has ended before the node
 ///   goes away.
@@ -147,7 +147,7 @@ impl LeaderSelector {
     ///   example for `NoAuth`; then `body` did not run.
     ///
     /// # Panics
-    /// When `body` does; leadership is given up.
+    /// Panics if `body` panics; leadership is given up.
     ///
     /// # Cancel safety
     /// Dropping the future drops `body`, and leaves the election in the background.
@@ -172,11 +172,11 @@ impl LeaderSelector {
     /// the node is deleted in the background. Other runs of this selector continue.
     ///
     /// # Errors
-    /// As [`run_once`](Self::run_once), but neither when leadership was lost or interrupted, nor
-    /// when the selector is closed.
+    /// The errors of [`run_once`](Self::run_once), except for a leadership that was lost or
+    /// interrupted and a closed selector.
     ///
     /// # Panics
-    /// When `body` does; leadership is given up.
+    /// Panics if `body` panics; leadership is given up.
     ///
     /// # Cancel safety
     /// As [`run_once`](Self::run_once).

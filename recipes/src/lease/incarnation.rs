@@ -35,7 +35,7 @@ const DELETES_AT_ONCE: usize = 64;
 /// # Assumptions
 /// **The id is unique: no other living process has it.** A living process with the same id loses
 /// its locks. It cannot be told from a dead one before its session expires, therefore this is never
-/// done unless it is called. Its fenced writes are refused, as of every lock that was deleted.
+/// done unless it is called. Its fenced writes are refused, like those of every deleted lock.
 ///
 /// Call it before the recipes of this process start: a node of a fixed name that is created between
 /// the read and the delete may be mistaken for the former one.

@@ -36,9 +36,8 @@ use crate::schedule::plan;
 /// is held. kazoo's takes eight requests, one after the other.
 ///
 /// # Guarantees
-/// * Two guards are never both unexpired, if the clocks of leaders differ by at most the margin:
-///   not if clients' clocks differ or are set, replies are lost, or sessions end. Clients' clocks
-///   are never compared.
+/// * Two guards are never both unexpired, if the clocks of leaders differ by at most the margin.
+///   Clients' clocks, lost replies and ended sessions make no difference.
 /// * The holder is the id: a process that takes a lease which its id holds gets it again, with a
 ///   new end and a higher fencing token. The earlier guard is then over. Until the outcome is
 ///   known, and if it stays unknown, the earlier guard ends no later than the new take.

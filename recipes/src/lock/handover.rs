@@ -217,7 +217,7 @@ impl HandoverMutex {
     /// * As [`acquire`](Self::acquire); then `body` did not run.
     ///
     /// # Panics
-    /// When `body` does; the lock is released or passed on.
+    /// Panics if `body` panics; the lock is released or passed on.
     ///
     /// # Cancel safety
     /// Dropping the future drops `body` and releases or passes on the lock.

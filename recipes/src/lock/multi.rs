@@ -138,7 +138,7 @@ impl InterProcessMultiLock {
     /// * As [`acquire`](Self::acquire); then `body` did not run.
     ///
     /// # Panics
-    /// When `body` does; the locks are released.
+    /// Panics if `body` panics; the locks are released.
     ///
     /// # Cancel safety
     /// Dropping the future drops `body` and releases the locks in the background.

@@ -133,9 +133,9 @@ impl InterProcessMutex {
         self
     }
 
-    /// Shares the lock with kazoo's `Lock` and `Election`, which need no settings for it: names our
-    /// nodes as kazoo does, `_c_<uuid>-__lock__<number>`, and waits for kazoo's, and for nodes with
-    /// the name by default as well. All Rust contenders have to set it. Java contenders cannot:
+    /// Shares the lock with kazoo's `Lock` and `Election`, which need no settings for it. Nodes are
+    /// named `_c_<uuid>-__lock__<number>`, which kazoo recognises, and the lock also waits for
+    /// kazoo's nodes and for nodes with the default name. All Rust contenders have to set it. Java contenders cannot:
     /// they compare names as strings. Without it, the first acquire of a framework that sees
     /// kazoo's nodes logs that at WARN.
     ///

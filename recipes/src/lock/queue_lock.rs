@@ -147,7 +147,7 @@ macro_rules! queue_lock {
             ///   `body` did not run.
             ///
             /// # Panics
-            /// When `body` does; the lock is released.
+            /// Panics if `body` panics; the lock is released.
             ///
             /// # Cancel safety
             /// Dropping the future drops `body` and releases the lock in the background.

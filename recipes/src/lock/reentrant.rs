@@ -188,7 +188,7 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
     /// * As [`acquire`](Self::acquire); then `body` did not run.
     ///
     /// # Panics
-    /// When `body` does; the lock is released.
+    /// Panics if `body` panics; the lock is released.
     ///
     /// # Cancel safety
     /// Dropping the future drops `body` and releases the lock in the background.

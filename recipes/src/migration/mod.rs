@@ -31,7 +31,7 @@
 //! 4. Send one transaction: a check of our node of the lock, checks of the nodes that a computation
 //!    has read, and then for each migration its operations, its metadata and its record.
 //! 5. If the response is lost, the receipt says if the transaction was applied. If the session is
-//!    lost too, go to 1: under the next lock, the metadata say it.
+//!    lost too, go to 1: under the next lock, the metadata show the outcome.
 //! 6. Release the lock.
 //!
 //! Without contention, [`migrate`](MigrationManager::migrate) takes two requests and one round trip

@@ -153,7 +153,7 @@ impl PersistentNode {
         self.known.look(|known| known.data.clone())
     }
 
-    /// Returns `true` if the node exists, as far as is known here.
+    /// Returns `true` if the node exists, as far as this client knows.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.known.look(is_present)

@@ -29,9 +29,9 @@ pub enum PartitionEvent {
 /// A part that this member owns: a [`Partition`], and the duty to give it up.
 ///
 /// # Cancel safety
-/// Dropping it gives the part up. Without a revocation, this member does not take the part again
+/// Dropping it releases the part. Without a revocation, this member does not take the part again
 /// before the next assignment.
-#[must_use = "dropping it gives the part up"]
+#[must_use = "dropping it releases the part"]
 pub struct OwnedPartition {
     partition: Partition,
     _done: DropGuard,

@@ -233,7 +233,7 @@ impl SetPartitioner {
     ///   are dropped, and everything is released in the background.
     ///
     /// # Panics
-    /// When `body` does. Outside a tokio runtime, if the framework has no spawner.
+    /// Panics if `body` panics. Outside a tokio runtime, if the framework has no spawner.
     ///
     /// # Cancel safety
     /// Dropping the future drops the bodies, releases the parts and leaves the group in the

@@ -176,7 +176,7 @@ impl OncePer {
     ///   `NoAuth`. The end of a run may not be recorded then.
     ///
     /// # Panics
-    /// When `body` does. Outside a tokio runtime, if slots run at least once and the framework has
+    /// Panics if `body` panics. Outside a tokio runtime, if slots run at least once and the framework has
     /// no spawner.
     ///
     /// # Cancel safety

@@ -126,7 +126,7 @@ impl Stm {
     /// As [`Transaction::run`].
     ///
     /// # Panics
-    /// When `body` does.
+    /// Panics if `body` panics.
     ///
     /// # Cancel safety
     /// As [`Transaction::run`].
@@ -211,7 +211,7 @@ impl Transaction {
     ///   again because a node was written since. Nodes that it only writes may have any size.
     ///
     /// # Panics
-    /// When `body` does.
+    /// Panics if `body` panics.
     ///
     /// # Cancel safety
     /// Dropping the future drops `body`. The transaction may be applied, once or not at all.

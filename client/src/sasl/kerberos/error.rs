@@ -58,7 +58,7 @@ pub enum KerberosErrorKind {
     /// `krb5.conf` or the name of a principal is not valid.
     #[error("the configuration or the name of a principal is not valid")]
     Configuration,
-    /// Another error of the Kerberos library; its words tell which.
+    /// Another error of the Kerberos library: see its message.
     #[error("the Kerberos library failed")]
     Library,
     /// The server refuses the client. Its log says why: the key in its keytab may be wrong, its
@@ -166,7 +166,7 @@ impl KerberosError {
         &self.service
     }
 
-    /// Returns the words of the Kerberos library. Empty if the error is not from the library.
+    /// Returns the message of the Kerberos library. Empty if the error is not from the library.
     #[must_use]
     pub const fn words(&self) -> &str {
         &self.words

@@ -309,7 +309,7 @@ impl InterProcessSemaphore {
     /// * As [`acquire`](Self::acquire); then `body` did not run.
     ///
     /// # Panics
-    /// When `body` does; the permit is released.
+    /// Panics if `body` panics; the permit is released.
     ///
     /// # Cancel safety
     /// Dropping the future drops `body` and releases the permit in the background.
