@@ -1,7 +1,8 @@
 //! The guide: every Rust block of its pages is compiled and run as a doc test.
 //!
-//! `cargo test -p zk-curator-book --doc` runs them all. A block that is `ignore`d there shows a
-//! part of an example, which the workspace compiles and CI runs.
+//! `cargo test -p zk-curator-book --doc` runs them all. `build.rs` adds what a block needs beside
+//! the code that readers see. A block below a comment `from:` is a part of an example, which the
+//! workspace compiles and CI runs.
 
 use std::error::Error;
 
@@ -49,7 +50,7 @@ macro_rules! pages {
         const PAGES: &[&str] = &[$($path),*];
         $(
             #[cfg(doctest)]
-            #[doc = include_str!($path)]
+            #[doc = include_str!(concat!(env!("OUT_DIR"), "/", $path))]
             mod $name {}
         )*
     };
@@ -160,30 +161,51 @@ mod tests {
     }
 
     #[test]
-    fn ignored_blocks_show_parts_of_examples() {
+    fn blocks_from_files_are_as_the_files_have_them() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut blocks = 0;
+        for page in PAGES {
+            let text = std::fs::read_to_string(root.join(page)).expect("a page");
+            for block in text.split("\n<!-- from: ").skip(1) {
+                let (place, block) = block.split_once(" -->\n```rust\n").expect(page);
+                let (shown, _) = block.split_once("```").expect(page);
+                let (file, anchor) = place.split_once(':').expect(place);
+                let source = std::fs::read_to_string(root.join("../..").join(file)).expect(place);
+                assert_eq!(shown, part(&source, anchor), "{page}: {place}");
+                blocks += 1;
+            }
+            assert!(
+                !text.contains("```rust,"),
+                "{page}: `from:`, `run:` or `with:` above the block"
+            );
+            assert!(!text.contains("{{#"), "{page}: only mdBook shows what a template includes");
+        }
+        assert!(blocks > 10, "{blocks} blocks were compared");
+    }
+
+    /// Returns the lines between the marks of an anchor, as far to the left as possible.
+    fn part(source: &str, anchor: &str) -> String {
+        let is = |line: &str, mark: &str| line.trim() == format!("// {mark}: {anchor}");
+        let lines: Vec<_> = source
+            .lines()
+            .skip_while(|line| !is(line, "ANCHOR"))
+            .take_while(|line| !is(line, "ANCHOR_END"))
+            .filter(|line| !line.trim().starts_with("// ANCHOR"))
+            .collect();
+        let indent = |line: &&str| line.len() - line.trim_start().len();
+        let left = lines.iter().filter(|line| !line.is_empty()).map(indent).min().unwrap_or(0);
+        lines.iter().map(|line| format!("{}\n", line.get(left..).unwrap_or(""))).collect()
+    }
+
+    #[test]
+    fn blocks_show_no_hidden_lines() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         for page in PAGES {
-            let page = root.join(page);
-            let text = std::fs::read_to_string(&page).expect("a page");
-            for block in text.split("\n```rust,").skip(1) {
-                let mut lines = block.lines();
-                let (Some("ignore"), Some(shown), Some("```")) =
-                    (lines.next(), lines.next(), lines.next())
-                else {
-                    panic!("{}: a block that is no include:\n{block}", page.display());
-                };
-                let inside =
-                    shown.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}"));
-                let (file, anchor) = inside.and_then(|inside| inside.split_once(':')).expect(shown);
-                let example = page.parent().expect("a folder").join(file);
-                let source = std::fs::read_to_string(&example).expect(shown);
-                for mark in ["ANCHOR", "ANCHOR_END"] {
-                    assert_eq!(
-                        source.matches(&format!("// {mark}: {anchor}\n")).count(),
-                        1,
-                        "{shown}"
-                    );
-                }
+            let text = std::fs::read_to_string(root.join(page)).expect("a page");
+            for block in text.split("```rust\n").skip(1) {
+                let (shown, _) = block.split_once("```").expect(page);
+                let hidden = shown.lines().find(|line| line.trim().starts_with("# "));
+                assert_eq!(hidden, None, "{page}: code that is not shown belongs above the block");
             }
         }
     }
