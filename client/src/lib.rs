@@ -88,8 +88,3 @@ pub use zk_curator_proto::records::{
     Acl, AddWatchMode, ClientInfo, CreateMode, EventType, Permissions, Stat, WatcherType,
 };
 pub use zk_curator_proto::{DEFAULT_MAX_FRAME, DecodeError, ErrorCode, OpCode};
-
-/// The examples of the README compile and run.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -27,6 +27,11 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let to = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     convert_folder(&root.join("src"), &to.join("src"));
+    for package in ["client", "testing"] {
+        let readme = root.join("../..").join(package).join("README.md");
+        println!("cargo::rerun-if-changed={}", readme.display());
+        convert(&readme, &to.join(format!("{package}.md")));
+    }
 }
 
 fn convert_folder(from: &Path, to: &Path) {
@@ -37,12 +42,16 @@ fn convert_folder(from: &Path, to: &Path) {
         if path.is_dir() {
             convert_folder(&path, &target);
         } else if path.extension().is_some_and(|extension| extension == "md") {
-            let text = fs::read_to_string(&path).expect("a page");
-            let tested = convert_page(&text)
-                .unwrap_or_else(|problem| panic!("{}: {problem}", path.display()));
-            fs::write(target, tested).expect("a page can be written");
+            convert(&path, &target);
         }
     }
+}
+
+fn convert(page: &Path, target: &Path) {
+    let text = fs::read_to_string(page).expect("a page");
+    let tested =
+        convert_page(&text).unwrap_or_else(|problem| panic!("{}: {problem}", page.display()));
+    fs::write(target, tested).expect("a page can be written");
 }
 
 /// Returns the page with the code of its comments in its blocks.

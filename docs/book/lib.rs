@@ -123,6 +123,15 @@ pages! {
     "src/policies.md" policies,
 }
 
+/// READMEs of packages whose blocks need more than they show.
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!(concat!(env!("OUT_DIR"), "/client.md"))]
+    mod client {}
+    #[doc = include_str!(concat!(env!("OUT_DIR"), "/testing.md"))]
+    mod testing {}
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -109,8 +109,3 @@ pub use watch::WatchKind;
 pub use wire::{Direction, MemoryConnector};
 /// The types that rules compare with.
 pub use zk_curator_proto::{ErrorCode, OpCode};
-
-/// Compiles and runs the examples of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
