@@ -208,6 +208,24 @@ mod tests {
         lines.iter().map(|line| format!("{}\n", line.get(left..).unwrap_or(""))).collect()
     }
 
+    /// Readers finish what is short: new text takes the place of other text.
+    #[test]
+    fn the_guide_and_the_readme_stay_short() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let words = |page: &str| {
+            let text = std::fs::read_to_string(root.join(page)).expect("a page");
+            let shown = text.split("<!--").enumerate().map(|(index, part)| match index {
+                0 => part,
+                _ => part.split_once("-->").expect(page).1,
+            });
+            shown.map(|part| part.split_whitespace().count()).sum::<usize>()
+        };
+        let guide: usize = PAGES.iter().map(|page| words(page)).sum();
+        assert!(guide <= 40_000, "the guide has {guide} words");
+        let readme = words("../../README.md");
+        assert!(readme <= 800, "the README has {readme} words");
+    }
+
     #[test]
     fn blocks_show_no_hidden_lines() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -22,8 +22,17 @@ pub(super) fn figures_file(docs: &Path, page: Page) -> PathBuf {
     docs.join(FOLDER).join(format!("{}.jsonl", page.name()))
 }
 
-/// Puts the figures into the page, in place of earlier ones, and draws the pictures. Returns the
-/// file of the page.
+/// The rows of the round trips that the README shows.
+const README_ROWS: [&str; 5] = [
+    "mutex, acquire + release",
+    "mutex, hand-over among 64",
+    "leader fail-over, 8 participants",
+    "double barrier, a round of 8",
+    "queue with a lock path, take",
+];
+
+/// Puts the figures into the page, in place of earlier ones, and draws the pictures; five of them
+/// also into the README of the repository. Returns the file of the page.
 ///
 /// # Errors
 /// Errors of the file system, and a page without the marks.
@@ -35,7 +44,24 @@ pub(super) fn write(figures: &Figures, docs: &Path, page: Page) -> Result<PathBu
     let file = docs.join(format!("{}.md", page.name()));
     let text = fs::read_to_string(&file)?;
     fs::write(&file, replaced(&text, &generated(figures, page, &pictures))?)?;
+    let readme = docs.join("../README.md");
+    if page == Page::Benchmarks && readme.exists() {
+        let text = fs::read_to_string(&readme)?;
+        fs::write(&readme, replaced(&text, &of_readme(figures))?)?;
+    }
     Ok(file)
+}
+
+/// What the README shows of the figures.
+fn of_readme(figures: &Figures) -> String {
+    let columns = "| round trips | zk-curator | Curator | kazoo |\n|---|---:|---:|---:|\n";
+    let all = tables::all_round_trips(figures);
+    let rows = README_ROWS.iter().filter_map(|title| {
+        let row = all.lines().find(|row| row.starts_with(&format!("| {title} |")))?;
+        let cells: Vec<&str> = row.split(" | ").take(4).collect();
+        Some(format!("{} |\n", cells.join(" | ")))
+    });
+    format!("\n{columns}{}\n", rows.collect::<String>())
 }
 
 /// The text with something else between the marks.
@@ -312,5 +338,11 @@ mod tests {
             let is_current = replaced(&text, &generated).unwrap() == text;
             assert!(is_current, "zk-curator-peers --page {} --report writes it", page.name());
         }
+        let figures = Figures::load(&figures_file(&docs, Page::Benchmarks)).unwrap();
+        let of_readme = of_readme(&figures);
+        assert_eq!(of_readme.lines().count(), 3 + README_ROWS.len(), "{of_readme}");
+        let readme = fs::read_to_string(docs.join("../README.md")).unwrap();
+        let is_current = replaced(&readme, &of_readme).unwrap() == readme;
+        assert!(is_current, "zk-curator-peers --report writes it");
     }
 }
