@@ -113,9 +113,10 @@ circles *packages:
 prose *arguments:
     scripts/check-prose {{arguments}}
 
-# Reports broken links in the documents.
+# Reports broken links, and commands that do not exist, in the documents.
 links:
     scripts/check-links
+    scripts/check-commands
 
 # Checks the alert rules of docs/monitoring.
 alerts:
