@@ -12,6 +12,8 @@ mod commands;
 mod complete;
 mod context;
 mod deletion;
+#[cfg(test)]
+mod documented;
 mod ensemble;
 mod exit;
 mod holders;
