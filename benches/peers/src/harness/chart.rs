@@ -10,9 +10,16 @@ use crate::peer::Result;
 
 /// The width in pixels. A viewer may scale the picture.
 const WIDTH: i32 = 1000;
-/// The left end of the bars, and the right end of the scale. The values are to the right of it.
+/// The left end of the bars, unless a name needs more room, and the right end of the scale. The
+/// values are to the right of it.
 const LEFT: i32 = 440;
 const RIGHT: i32 = WIDTH - 70;
+/// The distances of a text from the edge, and of a name from its bar.
+const MARGIN: i32 = 16;
+const GAP: i32 = 10;
+/// The width for which a character of a name counts. The mean of a name is less, even in a wide
+/// font.
+const CHARACTER: i32 = 7;
 /// The heights above and below the bars.
 const TOP: i32 = 76;
 const BOTTOM: i32 = 40;
@@ -64,9 +71,9 @@ impl Chart<'_> {
                 let style = style.pos(Pos::new(anchor, VPos::Center));
                 card.draw(&Text::new(words.to_owned(), at, style))
             };
-            text(self.title, (16, 22), 22, HPos::Left)?;
-            text(self.subtitle, (16, 46), 16, HPos::Left)?;
-            let scale = Scale::of(&self.bars);
+            text(self.title, (MARGIN, 22), 22, HPos::Left)?;
+            text(self.subtitle, (MARGIN, 46), 16, HPos::Left)?;
+            let scale = Scale::of(&self.bars)?;
             for tick in scale.ticks() {
                 let x = scale.x(tick);
                 card.draw(&PathElement::new([(x, TOP), (x, bottom)], GRID))?;
@@ -75,10 +82,10 @@ impl Chart<'_> {
             let one = scale.x(1.0);
             for (bar, row) in self.bars.iter().zip(0..) {
                 let (y, middle) = (TOP + row * ROW, TOP + row * ROW + ROW / 2);
-                text(&bar.name, (LEFT - 10, middle), 16, HPos::Right)?;
+                text(&bar.name, (scale.left - GAP, middle), 16, HPos::Right)?;
                 let end = scale.x(bar.ratio);
                 let colour = if bar.ratio > 1.0 { WORSE } else { BETTER };
-                let area = [(LEFT, y + 4), (end, y + ROW - 4)];
+                let area = [(scale.left, y + 4), (end, y + ROW - 4)];
                 card.draw(&Rectangle::new(area, colour.filled()))?;
                 if let Some(error) = bar.error {
                     let far = scale.x(bar.ratio * (1.0 + error));
@@ -89,7 +96,7 @@ impl Chart<'_> {
                         card.draw(&PathElement::new([(x, middle - 4), (x, middle + 4)], style))?;
                     }
                 }
-                text(&tables::share(bar.ratio), (WIDTH - 16, middle), 15, HPos::Right)?;
+                text(&tables::share(bar.ratio), (WIDTH - MARGIN, middle), 15, HPos::Right)?;
             }
             card.draw(&PathElement::new([(one, TOP - 4), (one, bottom)], INK.stroke_width(2)))?;
             text("Curator = 1", (one, TOP - 12), 15, HPos::Center)?;
@@ -102,18 +109,22 @@ impl Chart<'_> {
 
 /// From ratios to pixels. It begins at 0, so that lengths can be compared.
 struct Scale {
+    /// The pixels of 0, to the right of the longest name.
+    left: i32,
     most: f64,
 }
 
 impl Scale {
-    fn of(bars: &[Bar]) -> Self {
+    fn of(bars: &[Bar]) -> Result<Self> {
+        let longest = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0);
+        let left = LEFT.max(MARGIN + i32::try_from(longest)? * CHARACTER + GAP);
         let ends = bars.iter().map(|bar| bar.ratio * (1.0 + bar.error.unwrap_or(0.0)));
-        Self { most: ends.fold(1.0, f64::max) * 1.05 }
+        Ok(Self { left, most: ends.fold(1.0, f64::max) * 1.05 })
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "within the picture")]
     fn x(&self, value: f64) -> i32 {
-        LEFT + (value / self.most * f64::from(RIGHT - LEFT)).round() as i32
+        self.left + (value / self.most * f64::from(RIGHT - self.left)).round() as i32
     }
 
     fn ticks(&self) -> Vec<f64> {
@@ -160,6 +171,25 @@ mod tests {
             svg.matches("<polyline").count()
         };
         assert_eq!(lines(Some(0.2)), lines(None) + 3);
+    }
+
+    #[test]
+    fn a_long_name_moves_the_bars_to_the_right() {
+        let long = "mutex of 64 tasks in each of 2 sessions, ours in batches of 65 (run 5)";
+        // The left end of the name, its right end, and both ends of its bar.
+        let places = |name: &str| {
+            let bars = vec![bar(name, 2.0, None), bar("b", 0.5, None)];
+            let svg = Chart { title: "t", subtitle: "s", bars }.svg().unwrap();
+            let mut pairs = svg.lines().zip(svg.lines().skip(1));
+            let (label, _) = pairs.find(|(_, text)| *text == name).unwrap();
+            let bar = svg.lines().find(|line| line.contains("#D55E00")).unwrap();
+            let (end, left) = (attribute(label, "x"), attribute(bar, "x"));
+            let width = name.chars().map(|_| f64::from(CHARACTER)).sum::<f64>();
+            [end - width, end, left, left + attribute(bar, "width")]
+        };
+        let [from, to, left, right] = places(long);
+        assert!(from >= f64::from(MARGIN) && to < left && right <= f64::from(RIGHT), "{from} {to}");
+        assert!((places("a")[2] - f64::from(LEFT)).abs() < 0.5);
     }
 
     #[test]

@@ -62,9 +62,15 @@ fn thousands(value: f64) -> String {
     text
 }
 
-/// A ratio. Small ones have three digits after the point.
+/// A ratio. Small ones have three digits after the point, and more if these are all zero.
 pub(super) fn share(value: f64) -> String {
-    if value < 0.1 { format!("{value:.3}") } else { number(value) }
+    if value < 0.1 {
+        let mut texts = (3..10).map(|digits| format!("{value:.digits$}"));
+        let is_shown = |text: &String| text.contains(|digit: char| ('1'..='9').contains(&digit));
+        texts.find(is_shown).unwrap_or_else(|| format!("{value:.3}"))
+    } else {
+        number(value)
+    }
 }
 
 pub(super) fn cell(value: Option<f64>) -> String {
@@ -529,6 +535,12 @@ mod tests {
         );
         // Tables of frameworks have no outages.
         assert_eq!(numbers(&figures), "");
+    }
+
+    #[test]
+    fn a_small_ratio_is_not_shown_as_zero() {
+        let texts = [0.45, 0.0123, 0.0012, 0.00041, 0.0].map(share);
+        assert_eq!(texts, ["0.45", "0.012", "0.001", "0.0004", "0.000"]);
     }
 
     #[test]
