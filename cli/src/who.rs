@@ -191,7 +191,7 @@ pub(crate) fn contender_lines(
     first.extend(since);
     first.extend(token);
     if contender.is_revoked {
-        first.push("asked to let go".to_owned());
+        first.push("asked to release it".to_owned());
     }
     let (mut state, client) = facts.session(contender.session);
     if contender.is_persistent {

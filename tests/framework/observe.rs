@@ -363,7 +363,7 @@ fn a_session_whose_task_ends_early_is_a_warning() {
 /// Until it times out, other clients wait for the end of its ephemeral nodes.
 #[test]
 fn a_lost_session_that_no_server_hears_of_is_a_warning() {
-    const WARNING: &str = "WARN closed before the servers were told of a lost session";
+    const WARNING: &str = "WARN closed before the servers learned of a lost session";
     let (told, _guards) = listen();
     simulated_with(async |server, zk| {
         server.stop().await;

@@ -145,7 +145,7 @@ fn next(finding: &Finding, facts: &SessionFacts, all: bool) -> Vec<String> {
     for holder in holders.iter().take(most) {
         let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
         if listens && !holder.is_revoked {
-            next.push(format!("zkc revoke {}  (asks the holder to let go)", holder.path));
+            next.push(format!("zkc revoke {}  (asks the holder to release it)", holder.path));
         }
         next.extend(break_it(holder));
     }

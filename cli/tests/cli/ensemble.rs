@@ -174,7 +174,7 @@ async fn servers_that_hide_sessions_are_named() {
     let zkc = Zkc::start().await;
     let refusing = saying(REFUSED).await;
     let told = on(&zkc, &refusing, &["ephemerals", "--timeout", "200ms"]).await.fails(5);
-    assert!(told.contains("no server told its ephemeral nodes"), "{told}");
+    assert!(told.contains("no server lists its ephemeral nodes"), "{told}");
     assert!(told.contains("refuses cons, dump, srvr: set 4lw.commands.whitelist=srvr, mntr, conf, cons, dump, wchs in zoo.cfg"), "{told}");
 }
 
@@ -276,7 +276,7 @@ async fn a_doctor_compares_the_lists_of_locks() {
         let rows = rows.as_array().unwrap().clone();
         rows.iter().map(|row| row["finding"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let open = "everybody may delete the contenders of /locks/a (world:anyone)".to_owned();
+    let open = "anyone may delete the contenders of /locks/a (world:anyone)".to_owned();
     assert!(findings().await.contains(&open));
     let own = vec![zk_curator::Acl::new(zk_curator::Permissions::ALL, "digest", "ann:x")];
     zk.set_acl(guard.path(), own).await.expect("set");

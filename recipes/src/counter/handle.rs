@@ -372,8 +372,11 @@ impl<N: Number> Counter<N> {
 
     /// Something was applied.
     fn unexpected(&self) -> Error {
-        let why =
-            ZkError::invalid_argument("counter", self.path(), "an answer to another operation");
+        let why = ZkError::invalid_argument(
+            "counter",
+            self.path(),
+            "the response is to another operation",
+        );
         Error::Unknown { path: self.path().to_owned(), why }
     }
 }

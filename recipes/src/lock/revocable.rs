@@ -159,7 +159,7 @@ impl RevocableReadWriteLock {
             if !heard && !revocation::is_request(&data) {
                 match self.zk.set_data(node, revocation::UNLOCK).version(stat.version).await {
                     Ok(_) => {
-                        debug!(node, "asked to let go");
+                        debug!(node, "asked the owner of the node to release it");
                         (asked, sent.asked) = (true, true);
                     }
                     Err(error) if error.may_have_applied() => {

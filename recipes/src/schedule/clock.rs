@@ -149,7 +149,7 @@ impl ComparedClock {
             if took <= self.precision() || tries == TRIES {
                 return Ok(off_by(before, after, written));
             }
-            debug!(path = self.parent, ?took, "the answer took too long to compare clocks");
+            debug!(path = self.parent, ?took, "the response took too long to compare clocks");
             tries += 1;
         }
     }

@@ -93,7 +93,7 @@ pub enum RealError {
         source: io::Error,
     },
     /// The server did not answer a four-letter word.
-    #[error("no answer to {word} from port {port}")]
+    #[error("no response to {word} from port {port}")]
     NoResponse {
         /// The word.
         word: &'static str,

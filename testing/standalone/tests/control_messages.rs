@@ -18,7 +18,7 @@ async fn a_malformed_request_is_refused_and_the_next_one_answered() {
     let program = Program::start(CONTROL).await;
     let mut control = program.controlled().await;
     for (request, part) in [
-        (json!({ "call": "inform" }), "'inform' is no call"),
+        (json!({ "call": "inform" }), "'inform' is not a call of the protocol"),
         (json!({ "call": 7 }), "`call` must be the name"),
         (json!({}), "`call` must be the name"),
         (json!({ "call": "info", "member": 0 }), "unknown field `member`"),
