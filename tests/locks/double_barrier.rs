@@ -330,7 +330,7 @@ fn enter_tells_a_deletion_during_an_outage() {
         operator.delete(format!("{BARRIER}/{name}")).await.unwrap();
         drop(rule);
         let entered = timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap();
-        assert!(matches!(entered, Err(Error::Lost)), "{entered:?}");
+        assert!(matches!(entered, Err(Error::Lost { .. })), "{entered:?}");
     });
 }
 

@@ -96,7 +96,7 @@ fn an_observer_is_a_stream_that_ends_with_its_first_error() {
         leader.proclaim("two").await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap().unwrap().value, "two");
         zk.close().await.unwrap();
-        assert!(matches!(stream.next().await, Some(Err(Error::Closed))));
+        assert!(matches!(stream.next().await, Some(Err(Error::Closed { .. }))));
         assert!(stream.next().await.is_none());
     });
 }
@@ -167,14 +167,14 @@ fn who_leads_no_longer_cannot_proclaim() {
     simulated_with(async |server, zk| {
         let mut leader = election(&zk).campaign("one").await.unwrap();
         zk.delete(leader.leadership().path()).await.unwrap();
-        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost)));
+        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost { .. })));
         leader.lost().await;
         leader.resign().await.unwrap();
 
         let mut leader = election(&zk).campaign("one").await.unwrap();
         expire(&server, &zk).await;
         leader.lost().await;
-        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost)));
+        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost { .. })));
     });
 }
 

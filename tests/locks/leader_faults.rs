@@ -151,7 +151,7 @@ fn the_policy_is_asked_by_all_leaders() {
         assert_eq!(elected.leadership().is_over(), policy == STANDARD);
         assert_eq!(selector.has_leadership(), policy == SESSION);
         let (ended, lost) = tokio::join!(running, elected.lost());
-        assert!(matches!(ended.unwrap(), Err(Error::Lost)), "{lost:?}");
+        assert!(matches!(ended.unwrap(), Err(Error::Lost { .. })), "{lost:?}");
         let state = zk.state();
         assert_eq!(state == ConnectionState::Suspended, policy == STANDARD, "{state:?}");
         server.heal();
@@ -492,7 +492,7 @@ fn curator_518_671_interruptions_do_not_end_the_requeueing() {
         let place = node(&server.probe(), &zk);
         assert!(!selector.interrupt_leadership());
         held.interrupt_leadership();
-        assert!(matches!(holding.await.unwrap(), Err(Error::Interrupted)));
+        assert!(matches!(holding.await.unwrap(), Err(Error::Interrupted { .. })));
         until(&server, |_| selector.has_leadership()).await;
         assert_eq!(node(&server.probe(), &zk), place);
         let closing = selector.close();
@@ -513,7 +513,7 @@ fn curator_54_73_62_15_a_cancelled_run_says_how_it_ended() {
             selector.interrupt_leadership();
             pending::<()>()
         });
-        assert!(matches!(interrupted.await, Err(Error::Interrupted)));
+        assert!(matches!(interrupted.await, Err(Error::Interrupted { .. })));
         let failed: Result<(), &str> =
             selector.run_once(|_| async { Err("the work failed") }).await.unwrap();
         assert_eq!(failed, Err("the work failed"));

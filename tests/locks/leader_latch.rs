@@ -235,8 +235,11 @@ fn an_election_that_is_closed_or_not_valid_says_so() {
         let second = waiter(&server, &zk, "b").await;
         let mut states = second.states();
         zk.close().await.unwrap();
-        assert!(matches!(second.await_leadership().await, Err(Error::Closed)));
-        assert!(matches!(open.await_leadership().await, Err(Error::Closed | Error::Framework(_))));
+        assert!(matches!(second.await_leadership().await, Err(Error::Closed { .. })));
+        assert!(matches!(
+            open.await_leadership().await,
+            Err(Error::Closed { .. } | Error::Framework(_))
+        ));
         open.close().await.unwrap();
         while let Some(state) = states.next().await {
             assert!(!matches!(state, LatchState::Leader(_)));

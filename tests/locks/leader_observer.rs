@@ -277,7 +277,7 @@ fn the_stream_ends_with_its_first_error() {
         let _candidate = leading(&zk, "a").await;
         assert_eq!(stream.next().await.unwrap().unwrap().unwrap().label, "a");
         zk.close().await.unwrap();
-        assert!(matches!(stream.next().await, Some(Err(Error::Closed))));
+        assert!(matches!(stream.next().await, Some(Err(Error::Closed { .. }))));
         assert!(stream.next().await.is_none());
     });
 }

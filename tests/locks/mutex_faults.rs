@@ -182,7 +182,7 @@ fn an_expired_holder_knows_it_is_fenced_and_the_next_holds() {
         let error = old.fenced().set_data("/guarded", "late").commit().await.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::OwnershipLost, old.path()));
         assert_eq!(server.probe().data("/guarded").unwrap(), "new");
-        assert!(matches!(old.release().await, Err(Error::Lost)));
+        assert!(matches!(old.release().await, Err(Error::Lost { .. })));
         assert_eq!(server.probe().children(LOCK).len(), 1, "the lock of the new holder");
         new.release().await.unwrap();
     });
@@ -209,7 +209,7 @@ fn the_server_fences_a_holder_unaware_of_its_loss() {
         assert_eq!(error.kind(), ErrorKind::OwnershipLost);
         assert!(!server.probe().exists("/late"));
         assert_eq!(server.probe().data("/guarded").unwrap(), "");
-        assert!(matches!(guard.release().await, Err(Error::Lost)));
+        assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     });
 }
 
@@ -267,7 +267,7 @@ fn with_cancels_its_body_when_the_lock_is_lost() {
         let path = receiver.await.unwrap();
         assert!(server.probe().exists(&path));
         expire(&server, &zk).await;
-        assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
+        assert!(matches!(task.await.unwrap(), Err(Error::Lost { .. })));
         zk.wait_connected().await.unwrap();
         closes_clean(&server, &zk).await;
     });

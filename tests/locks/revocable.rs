@@ -79,8 +79,8 @@ fn a_deaf_holder_is_removed_after_the_grace_time_and_fenced() {
         assert!(next.fencing_token() > deaf.fencing_token());
         let error = deaf.fenced().create("/late", "").commit().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OwnershipLost);
-        assert!(matches!(deaf.acknowledge().await, Err(Error::Lost)));
-        assert!(matches!(deaf.release().await, Err(Error::Lost)));
+        assert!(matches!(deaf.acknowledge().await, Err(Error::Lost { .. })));
+        assert!(matches!(deaf.release().await, Err(Error::Lost { .. })));
         next.fenced().create("/mine", "").commit().await.unwrap();
     });
 }

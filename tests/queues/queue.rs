@@ -259,8 +259,8 @@ fn simple_queues_offer_poll_peek_and_take() {
         let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         assert_eq!(queue.poll().await.unwrap(), None);
         assert_eq!(queue.peek().await.unwrap(), None);
-        assert!(matches!(queue.element().await, Err(Error::Empty)));
-        assert!(matches!(queue.remove().await, Err(Error::Empty)));
+        assert!(matches!(queue.element().await, Err(Error::Empty { .. })));
+        assert!(matches!(queue.remove().await, Err(Error::Empty { .. })));
         for item in ["one", "two", "three"] {
             queue.offer(item).await.unwrap();
         }
@@ -590,7 +590,7 @@ fn a_bounded_queue_makes_puts_wait_and_is_never_exceeded() {
         assert_eq!(texts(&mut auto_ack, 2).await, ["two", "three"]);
         assert!(matches!(
             queue.put_all(["a", "b", "c"].map(Bytes::from)).await,
-            Err(Error::OverLimit { asked: 3, limit: 2 })
+            Err(Error::OverLimit { asked: 3, limit: 2, .. })
         ));
     });
 }

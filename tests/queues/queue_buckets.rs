@@ -380,7 +380,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
     simulated_with(async |server, zk| {
         let zero = |refused: Option<Error>, name: &str| {
             assert!(
-                matches!(refused, Some(Error::Zero { setting }) if setting == name),
+                matches!(refused, Some(Error::Zero { setting, .. }) if setting == name),
                 "{name}: {refused:?}"
             );
         };
@@ -411,7 +411,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
         zero(limited().list().all().await.err(), "max_attempts");
         zero(Jobs::new(&zk, QUEUE).bucket_size(0).result("x").await.err(), "bucket_size");
         let refused = queue().max_deliveries(0).flush().await.unwrap_err();
-        assert_eq!(refused.to_string(), "max_deliveries cannot be 0");
+        assert_eq!(refused.to_string(), "/queue/items: max_deliveries cannot be 0");
 
         zero(locking().prefetch(0).next().await.err(), "prefetch");
         zero(locking().prefetch(0).try_next().await.err(), "prefetch");

@@ -102,7 +102,7 @@ fn a_full_queue_refuses_puts_that_are_not_to_wait() {
         queue.put("one").await.unwrap();
         queue.put("two").await.unwrap();
         let refused = queue.put("three").await;
-        assert!(matches!(refused, Err(Error::Full { limit: 2 })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Full { limit: 2, .. })), "{refused:?}");
         assert!(!queue.try_put("three").await.unwrap());
         queue.auto_ack_consumer().next().await.unwrap();
         queue.put("three").await.unwrap();

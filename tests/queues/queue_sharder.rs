@@ -122,7 +122,7 @@ fn all_queues_are_consumed_those_added_later_included() {
                     let taken = auto_ack.next().await?;
                     items.borrow_mut().push(taken.items[0].clone());
                     if items.borrow().len() == 12 {
-                        return Err(Error::Empty);
+                        return Err(Error::Empty { path: queue.path().to_owned() });
                     }
                 }
             }
@@ -137,7 +137,7 @@ fn all_queues_are_consumed_those_added_later_included() {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            ended = consume => assert!(matches!(ended, Err::<(), Error>(Error::Empty))),
+            ended = consume => assert!(matches!(ended, Err::<(), Error>(Error::Empty { .. }))),
             () = produce => {}
         }
         let mut items: Vec<Bytes> = items.into_inner();

@@ -287,7 +287,7 @@ async fn release(guard: AnyGuard, talk: &Talk) {
         return talk.say("the release is not confirmed; the lock ends with its session");
     }
     match timeout(RELEASE, guard.release()).await {
-        Ok(Ok(()) | Err(Error::Lost)) => {}
+        Ok(Ok(()) | Err(Error::Lost { .. })) => {}
         Ok(Err(error)) => talk.say(format!("the release is not confirmed: {error}")),
         Err(_) => talk.say("the release is not confirmed; the lock ends with its session"),
     }

@@ -378,7 +378,7 @@ impl PartContext {
         match released {
             Ok(()) => PartRunEvent::Released,
             // The body may have ended because of that, and not because its work is done.
-            Err(lock::Error::Lost) => self.lost(),
+            Err(lock::Error::Lost { .. }) => self.lost(),
             Err(error) => {
                 // The janitor continues, unless the session is over.
                 debug!(path = self.site.path, part = self.part, %error, "not released");

@@ -78,7 +78,7 @@ where
     Fut: Future<Output = Result<K::Done, E>>,
     E: fmt::Display,
 {
-    let limit = at_least_one("limit", limit)?;
+    let limit = at_least_one(&consumer.source.layout().path, "limit", limit)?;
     let (zk, backoff) = (consumer.source.layout().zk.clone(), consumer.backoff);
     let stopped = CancellationToken::new();
     let (mut running, mut held) = (FuturesUnordered::new(), FuturesUnordered::new());

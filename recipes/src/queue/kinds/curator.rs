@@ -317,8 +317,11 @@ impl<K> CuratorQueue<K> {
         items: impl IntoIterator<Item = Vec<Bytes>>,
     ) -> Result<Vec<(String, Bytes)>, Error> {
         let base = format!("{}{middle}", self.producer.layout.kind.tag());
-        let node = |items: Vec<Bytes>| Some((base.clone(), codec::encode(&items)?));
-        items.into_iter().map(|items| node(items).ok_or(Error::TooLong)).collect()
+        let node = |items: Vec<Bytes>| match codec::encode(&items) {
+            Some(data) => Ok((base.clone(), data)),
+            None => Err(Error::TooLong { path: self.producer.layout.path.clone() }),
+        };
+        items.into_iter().map(node).collect()
     }
 
     async fn put_as(

@@ -202,7 +202,8 @@ impl Consumer<LockPath> {
     pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Self {
         let layout = &mut self.source.feed.layout;
         let path = layout.other_path("dead letters", path);
-        layout.note(at_least_one("dead_letters", deliveries));
+        let limited = at_least_one(&layout.path, "dead_letters", deliveries);
+        layout.note(limited);
         self.source.kind.dead_letters = Some(DeadLetters { path, deliveries });
         self.checked()
     }
