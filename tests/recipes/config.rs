@@ -106,7 +106,8 @@ fn updates_are_made_only_if_their_conditions_hold() {
         let two = store.update().if_revision("b", None).set("b", 1).commit().await.unwrap();
         let late = store.update().if_revision("b", None).set("a", 9).set("b", 9).commit().await;
         let Err(error @ Error::Conflict { .. }) = late else { panic!("{late:?}") };
-        let told = format!("/config/orders/values/b was to have no value, and has revision {two}");
+        let told =
+            format!("/config/orders/values/b has revision {two}, but the update expects no value");
         assert_eq!(error.to_string(), told);
         let Error::Conflict { path, expected, found } = error else { unreachable!() };
         assert_eq!((path.as_str(), expected, found), ("/config/orders/values/b", None, Some(two)));

@@ -279,7 +279,7 @@ fn an_error_after_a_transaction_says_what_was_applied() {
             };
             let error = run.await.unwrap();
             match (late, error.reason()) {
-                (Late::Ahead, Error::Ahead { found: 5, known: 3 })
+                (Late::Ahead, Error::Ahead { found: 5, known: 3, .. })
                 | (Late::Locked, Error::LockTimeout { .. }) => {}
                 (_, reason) => panic!("{late:?}: {reason:?}"),
             }

@@ -348,7 +348,8 @@ impl PartContext {
                 },
             };
             if self.care.ends_on_error {
-                return PartRunEvent::Broken(held, Error::Body { part: part.clone(), why: error });
+                let (path, part) = (path.clone(), part.clone());
+                return PartRunEvent::Broken(held, Error::Body { path, part, why: error });
             }
             let (first, longest) = self.care.pauses;
             failures = if began.elapsed() > longest { 0 } else { failures };
