@@ -290,7 +290,7 @@ fn a_permanent_instance_that_was_not_deleted_says_so() {
         drop(closed);
         let error = unregistered.unwrap_err();
         assert!(server.probe().exists(NODE), "{error}");
-        assert_matches!(me.unregister().await, Err(RegistrationError::Ended));
+        assert_matches!(me.unregister().await, Err(RegistrationError::Ended { .. }));
     });
 }
 

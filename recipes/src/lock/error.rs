@@ -79,4 +79,8 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Lost { .. }, Self::Busy { .. }], unknown: [Self::Lost { .. }]);
+crate::failure::classify!(
+    Error,
+    retryable: [Self::Lost { .. }, Self::Busy { .. }],
+    unknown: [Self::Lost { .. }]
+);
