@@ -135,7 +135,7 @@ fn event() -> BytesMut {
 }
 
 #[test]
-fn answers_may_come_in_any_pieces() {
+fn responses_may_come_in_any_pieces() {
     simulated(async {
         for (buffer, length) in [(1, 2000), (7, 70_000), (4096, 3 << 20)] {
             let (builder, mut peers) = stage(buffer);

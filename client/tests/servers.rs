@@ -267,7 +267,7 @@ fn a_read_only_server_is_refused_without_leave() {
 }
 
 #[test]
-fn a_read_only_server_answers_reads_and_refuses_writes() {
+fn a_read_only_server_serves_reads_and_refuses_writes() {
     simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a"]);
         let before = start(hosts.builder("a")).await;

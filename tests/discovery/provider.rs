@@ -392,7 +392,7 @@ fn all_are_served_whatever_the_threshold_if_all_are_down() {
 
 /// Readers leave the nodes of receipts out.
 #[test]
-fn an_id_that_nobody_would_see_is_refused() {
+fn an_id_that_no_reader_would_see_is_refused() {
     simulated_with(async |server, zk| {
         let id = "_r_5e0a7c8e-0000-4000-8000-000000000001";
         let refused = discovery(&zk).register(instance(id)).await.unwrap_err();

@@ -479,7 +479,7 @@ struct Renamed {
 }
 
 #[test]
-fn a_payload_that_is_read_otherwise_than_written_is_replaced_whole() {
+fn a_payload_that_differs_when_read_back_is_replaced_whole() {
     simulated_on(two_in_memory, async |(server, zk, operator)| {
         let discovery =
             ServiceDiscovery::<Renamed>::new(&zk, SERVICES).payload(PayloadCodec::plain());
@@ -507,7 +507,7 @@ fn a_payload_that_is_read_otherwise_than_written_is_replaced_whole() {
 }
 
 #[test]
-fn a_record_that_the_payload_cannot_read_is_drained_and_not_lost() {
+fn a_record_with_an_unreadable_payload_is_drained_not_lost() {
     simulated_on(two_in_memory, async |(server, zk, operator)| {
         let mut me = registered(&zk, "a").await;
         let foreign = r#"{"name":"orders","id":"a","port":[],"payload":{"x":1},"enabled":false}"#;

@@ -225,7 +225,7 @@ fn a_lock_is_held_by_one_whatever_happens_to_the_servers() {
 
 /// Also when it is repeated: `sync` and the read are one attempt.
 #[test]
-fn a_synced_read_answers_what_the_leader_knows() {
+fn a_synced_read_returns_the_state_of_the_leader() {
     let cases = [Pass, LoseRequest, LoseReply];
     simulated_each_on(cases, two_followers, async |verdict, (cluster, other)| {
         let zk = connected(&cluster, "zk1:2181").await;
@@ -248,7 +248,7 @@ fn a_synced_read_answers_what_the_leader_knows() {
 
 /// Also when it is repeated, and where a `sync` proves nothing.
 #[test]
-fn a_linearizable_read_answers_what_was_committed() {
+fn a_linearizable_read_returns_the_committed_state() {
     let cases = [Pass, LoseRequest, LoseReply];
     simulated_each_on(cases, two_followers, async |verdict, (cluster, other)| {
         let zk = connected(&cluster, "zk1:2181").await;
@@ -276,7 +276,7 @@ fn a_linearizable_read_answers_what_was_committed() {
 
 /// Curator's waiter believes its lagging server, and passes.
 #[test]
-fn a_barrier_holds_up_whoever_asks_a_server_that_lags() {
+fn a_barrier_blocks_a_waiter_at_a_lagging_server() {
     simulated_on(two_followers, async |(cluster, zk)| {
         let (keeper, waiter) =
             (connected(&cluster, "zk3:2181").await, connected(&cluster, "zk1:2181").await);

@@ -196,7 +196,7 @@ fn curator_506_a_guard_deletes_its_own_node_and_no_other() {
 
 /// CURATOR-590/643: deleted parents were created again, empty.
 #[test]
-fn curator_590_parents_come_back_only_for_those_who_ask() {
+fn curator_590_parents_are_recreated_only_if_requested() {
     simulated_with(async |server, zk| {
         zk.create("/p").data("important").await.unwrap();
         let node = zk.create("/p/n").mode(CreateMode::Ephemeral).protected().owned().await.unwrap();

@@ -254,7 +254,7 @@ fn the_circuit_breaker_gives_up_with_its_policy() {
 // Errors in the background
 
 #[test]
-fn what_fails_in_the_background_is_told_to_those_who_follow() {
+fn background_errors_reach_followers() {
     simulated_on(impatient, async |(server, zk)| {
         let mut errors = zk.background_errors();
         let mut late = Box::pin(zk.background_errors().into_stream());

@@ -27,7 +27,7 @@ use zk_curator_tests::{
 };
 
 #[test]
-fn an_inspection_shows_who_holds_and_who_waits() {
+fn an_inspection_shows_holders_and_waiters() {
     let _alone = ALONE.lock();
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let inspection = zk.using_namespace("ns").unwrap().inspect();

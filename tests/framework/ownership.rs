@@ -29,7 +29,7 @@ async fn waits_for_loss(server: &TestServer, ownership: &Ownership) -> tokio::ta
 }
 
 #[test]
-fn an_owned_node_knows_who_it_is() {
+fn an_owned_node_knows_its_path_stat_and_token() {
     simulated_with(async |server, zk| {
         let first = ephemeral(&zk).await;
         assert_eq!((first.path(), first.name()), ("/n", "n"));
@@ -46,7 +46,7 @@ fn an_owned_node_knows_who_it_is() {
 }
 
 #[test]
-fn an_owned_ephemeral_node_whose_answer_is_lost_is_found() {
+fn an_owned_ephemeral_node_survives_a_lost_response() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
         let lost = once(&server, OpCode::Create2, verdict);
         let create = zk.create("/n").mode(CreateMode::Ephemeral).data("one");
@@ -241,7 +241,7 @@ async fn replace(zk: &CuratorFramework, path: &str) {
 }
 
 #[test]
-fn a_guard_never_deletes_the_node_of_somebody_else() {
+fn a_guard_never_deletes_the_node_of_another_client() {
     simulated_each_on([true, false], two_in_memory, async |dropped, (server, zk, other)| {
         for node in shared_names(&zk).await {
             let path = node.path().to_owned();
@@ -388,7 +388,7 @@ fn a_node_that_is_found_and_replaced_is_not_deleted() {
 }
 
 #[test]
-fn deleting_what_somebody_else_has_deleted_is_no_node() {
+fn deleting_a_node_that_another_client_deleted_is_no_node() {
     simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         connected(&server).await.delete("/n").await.unwrap();

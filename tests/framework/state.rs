@@ -519,7 +519,7 @@ fn everything_works_on_one_thread_over_tcp() {
 }
 
 #[test]
-fn a_read_only_server_will_do_for_those_who_say_so() {
+fn read_only_servers_are_accepted_if_allowed() {
     simulated_on(TestServer::in_memory, async |server| {
         let writer = connected(&server).await;
         writer.create("/a").data("1").await.unwrap();

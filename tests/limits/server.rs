@@ -131,7 +131,7 @@ fn requests_of_a_client_that_does_not_read_wait() {
 }
 
 #[test]
-fn a_multi_read_answers_no_more_than_may_wait() {
+fn a_multi_read_response_is_limited_by_the_backlog() {
     alone(async {
         let mut meter = Meter::default();
         let server = TestServer::in_memory().await;

@@ -59,14 +59,14 @@ fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework)
 }
 
 #[test]
-fn an_enter_leaves_nothing_and_blocks_nobody() {
+fn a_dropped_enter_leaves_nothing_and_blocks_no_member() {
     for late in [false, true] {
         at_every_step(late, |zk| async move { round(&zk).await.unwrap() });
     }
 }
 
 #[test]
-fn a_leave_leaves_nothing_and_blocks_nobody() {
+fn a_dropped_leave_leaves_nothing_and_blocks_no_member() {
     for late in [false, true] {
         at_every_step(late, |zk| async move {
             let round = barrier(&zk).enter().await.unwrap();

@@ -148,7 +148,7 @@ fn a_session_ending_at_any_request_blocks_no_other_member() {
 }
 
 #[test]
-fn a_member_that_expires_in_a_round_knows_and_blocks_nobody() {
+fn an_expired_member_gets_lost_and_blocks_no_member() {
     // The lowest, a middle one, and the highest by name: the others wait for different members.
     simulated_each_on(0..MEMBERS, members, async |victim, (server, clients)| {
         let mut rounds: Vec<_> = clients.iter().zip(enter(&clients).await).collect();

@@ -61,7 +61,7 @@ fn the_next_leader_takes_over_with_its_own_published_value() {
 }
 
 #[test]
-fn an_observer_is_told_of_leaders_values_and_their_absence() {
+fn an_observer_sees_leaders_values_and_their_absence() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut observer = election(&other).observe();
         assert_eq!(value(&mut observer).await, None);
@@ -163,7 +163,7 @@ fn observers_are_no_herd() {
 }
 
 #[test]
-fn who_leads_no_longer_cannot_proclaim() {
+fn a_former_leader_cannot_proclaim() {
     simulated_with(async |server, zk| {
         let mut leader = election(&zk).campaign("one").await.unwrap();
         zk.delete(leader.leadership().path()).await.unwrap();
@@ -179,7 +179,7 @@ fn who_leads_no_longer_cannot_proclaim() {
 }
 
 #[test]
-fn a_lost_answer_to_a_proclamation_is_found_out() {
+fn a_lost_response_to_a_proclamation_is_resolved() {
     simulated_on(in_memory_server, async |server| {
         let policy = zk_curator::ConnectionStateErrorPolicy::Session;
         let zk =

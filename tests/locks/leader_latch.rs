@@ -73,7 +73,7 @@ fn candidates_lead_in_the_order_of_arrival_and_tokens_grow() {
 }
 
 #[test]
-fn participants_and_leader_are_told_with_their_ids() {
+fn participants_and_leader_have_their_ids() {
     simulated_with(async |server, zk| {
         let election = latch(&zk, "");
         assert_eq!(
@@ -132,7 +132,7 @@ fn a_candidate_that_is_dropped_leaves() {
 }
 
 #[test]
-fn states_are_told_and_the_end_as_the_close_mode_says() {
+fn states_and_the_end_are_reported_by_the_close_mode() {
     simulated_with(async |server, zk| {
         let first = leader(&zk, "a").await;
         for (mode, is_told) in [(CloseMode::Silent, false), (CloseMode::NotifyLeader, true)] {

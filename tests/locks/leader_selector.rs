@@ -209,7 +209,7 @@ fn run_queues_again_after_every_turn_until_closed() {
 }
 
 #[test]
-fn close_waits_for_the_body_and_stops_those_who_wait() {
+fn close_waits_for_the_body_and_stops_the_waiters() {
     simulated_on(started, async |(server, zk)| {
         let mine = selector(&zk);
         let finished = Arc::new(AtomicBool::new(false));
@@ -296,7 +296,7 @@ fn a_turn_that_overruns_is_dropped_before_its_node_is_deleted() {
 }
 
 #[test]
-fn who_is_stopped_while_it_waits_leaves_the_queue() {
+fn stopped_waiter_leaves_queue() {
     simulated_on(started, async |(server, zk)| {
         let other = connected(&server).await;
         let leader = selector(&other);

@@ -86,7 +86,7 @@ fn a_deaf_holder_is_removed_after_the_grace_time_and_fenced() {
 }
 
 #[test]
-fn every_acknowledgement_gives_the_grace_time_anew() {
+fn every_acknowledgement_renews_the_grace_time() {
     simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
@@ -208,7 +208,7 @@ fn a_waiter_removed_while_away_does_not_hold_at_its_turn() {
 }
 
 #[test]
-fn a_lost_answer_neither_asks_twice_nor_fails_the_removal() {
+fn a_lost_response_neither_asks_twice_nor_fails_the_removal() {
     simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         for opcode in [OpCode::SetData, OpCode::Delete] {

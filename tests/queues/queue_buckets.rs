@@ -299,7 +299,7 @@ fn nodes_beside_the_buckets_are_left_alone() {
 }
 
 #[test]
-fn an_operator_who_deletes_a_bucket_or_all_of_them_is_survived() {
+fn consumers_survive_buckets_deleted_by_an_operator() {
     simulated_with(async |server, zk| {
         let queue = queue(&zk);
         let mut consumer = queue.consumer();
@@ -345,7 +345,7 @@ fn dead_letters_are_in_buckets_too() {
 
 /// Consumers may be allowed to delete items and not their buckets.
 #[test]
-fn an_undeletable_bucket_is_reported_once_and_blocks_nobody() {
+fn an_undeletable_bucket_is_reported_once_and_blocks_no_one() {
     simulated_with(async |server, zk| {
         let queue = queue(&zk);
         let _refused = server.rule(|request| {

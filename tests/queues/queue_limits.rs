@@ -14,7 +14,7 @@ use crate::queue::{LOCKS, QUEUE, clock, text};
 use zk_curator_tests::{connected, simulated_each, simulated_with, until};
 
 #[test]
-fn try_put_answers_while_a_put_waits_for_room() {
+fn try_put_returns_while_a_put_waits_for_room() {
     simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE).max_items(1);
         queue.put("one").await.unwrap();

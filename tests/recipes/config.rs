@@ -167,7 +167,7 @@ fn of_many_that_replace_one_value_each_replaces_that_of_another() {
 
 /// Writers repeatedly set two keys to one common value; no reader ever sees different values.
 #[test]
-fn nobody_sees_half_of_an_update() {
+fn no_reader_sees_half_of_an_update() {
     simulated_with(async |server, zk| {
         let writer = async {
             let store = store(&zk).kept(100);
@@ -235,7 +235,7 @@ fn a_store_that_changes_too_fast_to_be_read_says_so() {
 }
 
 #[test]
-fn those_who_follow_are_told_of_what_they_follow() {
+fn followers_see_only_changes_of_their_keys() {
     simulated_with(async |server, zk| {
         let store = store(&zk);
         let mut all = store.follow();
@@ -273,7 +273,7 @@ fn those_who_follow_are_told_of_what_they_follow() {
 }
 
 #[test]
-fn who_follows_survives_the_session_and_an_outage() {
+fn followers_survive_the_session_and_an_outage() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let (ours, theirs) = (store(&zk), store(&other));
         let mut watch = ours.follow();
@@ -517,7 +517,7 @@ fn requests_are_those_of_the_documentation() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     simulated_with(async |server, zk| {
         let nowhere = ConfigStore::new(&zk, "no-slash");
         for (operation, error) in [

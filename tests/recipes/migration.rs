@@ -387,7 +387,7 @@ fn compressed_data_are_hashed_before_compression() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     for id in ["", "a/b", ".", "..", "orders-info", "a\0"] {
         let error = MigrationSet::builder(id).build().unwrap_err();
         assert_matches!(&error, Error::InvalidId { id: told } if told == id);

@@ -221,7 +221,7 @@ fn a_node_replaced_during_an_outage_is_not_taken_for_ours() {
 /// CURATOR-268, CURATOR-584: NodeExists and NoNode of the node that was ours, after a lost
 /// response.
 #[test]
-fn every_lost_answer_is_resolved() {
+fn every_lost_response_is_resolved() {
     simulated(async {
         for mode in MODES {
             for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
@@ -544,7 +544,7 @@ fn parents_have_the_acl_of_the_provider() {
 }
 
 #[test]
-fn creations_are_told_from_the_first_on() {
+fn creations_are_reported_from_the_first_on() {
     simulated_with(async |server, zk| {
         let node = PersistentNode::builder(&zk, NODE, Ephemeral).start();
         let mut creations = std::pin::pin!(node.creations());

@@ -398,7 +398,7 @@ fn a_site_back_before_its_old_session_ends_keeps_its_vote() {
 }
 
 #[test]
-fn every_lost_answer_is_resolved() {
+fn every_lost_response_is_resolved() {
     let cases = pairs(FORMS, [Verdict::LoseReply, Verdict::LoseRequest]);
     simulated_each(cases, async |(form, verdict), server, zk| {
         // Creates, votes, decisions, acknowledgements and the removal are transactions.
@@ -418,7 +418,7 @@ fn every_lost_answer_is_resolved() {
 }
 
 #[test]
-fn votes_to_abort_and_deadlines_survive_lost_answers() {
+fn votes_to_abort_and_deadlines_survive_lost_responses() {
     let cases = pairs(FORMS, [Verdict::LoseReply, Verdict::LoseRequest]);
     simulated_each(cases, async |(form, verdict), server, zk| {
         let mut coordinator = begin(&zk, form).await;
@@ -434,7 +434,7 @@ fn votes_to_abort_and_deadlines_survive_lost_answers() {
 
 /// All clients lose their connections, their sessions, and the server, again and again.
 #[test]
-fn sessions_that_end_while_everybody_waits_change_nothing() {
+fn sessions_that_end_while_all_sites_wait_change_nothing() {
     simulated_each_on([Form::Symmetric, Form::Coordinated], server, async |form, server| {
         let mut clients = Vec::new();
         for _ in 0..4 {
@@ -471,7 +471,7 @@ fn sessions_that_end_while_everybody_waits_change_nothing() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     simulated_with(async |_server, zk| {
         let begin =
             |sites: &[&'static str]| Coordinator::begin(&zk, TX, sites.to_vec(), "").into_future();

@@ -181,7 +181,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_problem_is_told() {
+    fn each_problem_is_reported() {
         let leader = serving(1, ServerMode::Leader, 0x1_0000_2000);
         let follower = serving(2, ServerMode::Follower, 0x1_0000_2000);
         let mut older = serving(3, ServerMode::Follower, 0x1_0000_2000);

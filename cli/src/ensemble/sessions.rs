@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_cannot_be_computed_is_not_told() {
+    fn an_end_that_cannot_be_computed_is_not_shown() {
         for sessions in [expiring("CEST", "tickTime=2000"), expiring("UTC", "clientPort=1")] {
             assert_eq!(sessions.by_id[&SessionId::new(0x12)].within, None);
             assert_eq!(sessions.by_id[&SessionId::new(0x12)].silent, Some(Duration::ZERO));

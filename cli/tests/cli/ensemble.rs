@@ -348,8 +348,8 @@ async fn top_prints_one_sample_for_scripts() {
 /// Commands against three servers of Apache ZooKeeper.
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn an_ensemble_is_told_on_apache_zookeeper() {
-    let name = "an_ensemble_is_told_on_apache_zookeeper";
+async fn the_ensemble_is_shown_on_apache_zookeeper() {
+    let name = "the_ensemble_is_shown_on_apache_zookeeper";
     let Some(mut ensemble) = real::or_skip_ensemble(name, 3).await else { return };
     let zkc = Zkc::start().await;
     let one = ensemble.server(0).connect_string();

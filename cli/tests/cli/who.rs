@@ -215,7 +215,7 @@ async fn commands_under_locks_that_wait_for_each_other_are_found() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_way_of_a_deletion_is_told() {
+async fn obstacles_to_a_deletion_are_reported() {
     let zkc = Zkc::start().await;
     let zk = client(&zkc).await;
     zkc.run(&["create", "-p", "/a/b", "x"]).await.ok();

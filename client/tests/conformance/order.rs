@@ -20,7 +20,7 @@ fn ready<T>(pending: &mut Pending<T>) -> Option<Result<T, Error>> {
     }
 }
 
-pub(crate) async fn ten_thousand_requests_in_flight_are_answered_in_order(case: Case) {
+pub(crate) async fn responses_to_ten_thousand_requests_in_flight_are_in_order(case: Case) {
     const REQUESTS: usize = 10_000;
     let (zk, relay) = case.relayed().await;
     zk.create("/n", b"", &open(), CreateMode::Persistent).await.unwrap();

@@ -268,7 +268,7 @@ pub(crate) async fn one_shot_watches_fire_for_changes_during_a_cut(case: Case) {
     assert!(timeout(Duration::ZERO, &mut quiet).await.is_err());
 }
 
-pub(crate) async fn an_answer_after_a_cut_never_shows_a_change_before_its_watch_fires(case: Case) {
+pub(crate) async fn responses_after_a_cut_show_no_change_before_its_watch_fires(case: Case) {
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
     create(&zk, "/a").await.unwrap();
     for _ in 0..5 {

@@ -14,7 +14,7 @@ fn assert_anonymous(message: &Value, code: &str) {
 }
 
 #[tokio::test]
-async fn a_malformed_request_is_refused_and_the_next_one_answered() {
+async fn a_malformed_request_is_refused_and_the_next_one_served() {
     let program = Program::start(CONTROL).await;
     let mut control = program.controlled().await;
     for (request, part) in [
@@ -175,7 +175,7 @@ async fn the_control_port_needs_a_token() {
 }
 
 #[tokio::test]
-async fn requests_in_one_packet_are_answered_in_order() {
+async fn requests_in_one_packet_are_served_in_order() {
     let program = Program::start(CONTROL).await;
     let mut control = program.controlled().await;
     let requests: String =

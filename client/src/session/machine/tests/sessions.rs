@@ -60,7 +60,7 @@ fn a_session_is_taken_up_again_with_its_password_and_zxid() {
 }
 
 #[test]
-fn detaching_waits_for_the_answers_and_sends_no_farewell() {
+fn detaching_waits_for_the_responses_and_sends_no_close() {
     let mut rig = Rig::connected();
     let mut answer = rig.get("/a");
     let mut left = detach(&mut rig);
@@ -126,7 +126,7 @@ fn detaching_without_a_connection_or_responses_ends_in_time() {
 }
 
 #[test]
-fn the_server_is_told_of_a_session_that_our_clock_has_ended() {
+fn a_session_that_our_clock_has_ended_is_closed_at_the_server() {
     let mut rig = expired_by_clock();
     let mut refused = rig.get("/a");
     assert_eq!(refused.try_recv().unwrap(), Err(Error::SessionExpired { sent: false }));
