@@ -212,7 +212,7 @@ fn a_talkative_server_starves_neither_requests_nor_timers() {
         tokio::spawn(async move {
             let mut one = [0; 20];
             drop(hear.read_exact(&mut one).await);
-            sent.0.send(()).expect("somebody waits");
+            sent.0.send(()).expect("a waiter");
             drop(tokio::io::copy(&mut hear, &mut tokio::io::sink()).await);
         });
         sent.1.await.unwrap();

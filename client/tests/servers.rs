@@ -297,7 +297,7 @@ fn a_read_only_server_serves_reads_and_refuses_writes() {
         let mut states = zk.states();
         server.set_read_only(false);
         until(&mut states, is_connected).await;
-        assert_ne!(id(&zk), session, "that session was known to the read-only server alone");
+        assert_ne!(id(&zk), session, "only the read-only server knew that session");
         zk.set_data("/a", b"2", None).await.unwrap();
         create(&zk, "/b").await.unwrap();
         assert_eq!(data.await.unwrap().event_type, EventType::NodeDataChanged);

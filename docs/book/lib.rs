@@ -170,7 +170,7 @@ mod tests {
                 let (Some("ignore"), Some(shown), Some("```")) =
                     (lines.next(), lines.next(), lines.next())
                 else {
-                    panic!("{}: a block that is no include:\n{block}", page.display());
+                    panic!("{}: a block without an include:\n{block}", page.display());
                 };
                 let inside =
                     shown.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}"));

@@ -192,14 +192,18 @@ async fn a_leader_that_is_suspended_is_deposed_and_notices_afterwards() {
     cluster.member(2).hold();
     assert_eq!(cluster.leader(), Some(1));
     clients[2].send(create("/late", CreateMode::Persistent)).await;
-    assert!(timeout(A_MOMENT, clients[2].frame()).await.is_err(), "a suspended member answers");
+    assert!(timeout(A_MOMENT, clients[2].frame()).await.is_err(), "a suspended member responds");
     clients[0].closed().await;
     let mut back = clients[0].reattach(cluster.member(0)).await.unwrap();
     back.create("/a", CreateMode::Persistent).await.unwrap();
     cluster.member(2).release();
     clients[2].closed().await;
     assert_eq!(roles(&cluster.probe()), [Follower, Leader, Follower]);
-    assert_eq!(cluster.probe().member(2).paths(), ["/a"], "what it had not read is lost");
+    assert_eq!(
+        cluster.probe().member(2).paths(),
+        ["/a"],
+        "the requests that it had not read are lost"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,7 +49,7 @@ async fn pipelined_requests_of_a_connection_complete_in_order() {
     let mut last_zxid = 0;
     for (index, sent) in xids.into_iter().enumerate() {
         let Some(Message::Reply { xid, zxid, result }) = zk.message().await else {
-            panic!("no answer")
+            panic!("no response")
         };
         assert_eq!(xid, sent);
         assert!(zxid >= last_zxid);

@@ -105,7 +105,7 @@ fn drained_and_filtered_instances_are_not_picked() {
         all[0].drain().await.unwrap();
         provider.cache().synced().await.unwrap();
         assert_eq!(picked(&provider), ["b", "c"]);
-        assert_eq!(provider.cache().instances().len(), 3, "it is there all the same");
+        assert_eq!(provider.cache().instances().len(), 3, "the instance still exists");
         all[1].update(|instance| instance.payload = 9).await.unwrap();
         provider.cache().synced().await.unwrap();
         assert_eq!(picked(&provider), ["c"]);

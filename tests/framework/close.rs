@@ -91,7 +91,7 @@ fn close_settles_operations_in_a_retry_pause() {
             settled().await;
             let began = Instant::now();
             zk.close().await.unwrap();
-            assert!(began.elapsed() < CLOSE_TIMEOUT / 4, "{which}: nobody was waited for in vain");
+            assert!(began.elapsed() < CLOSE_TIMEOUT / 4, "{which}: close waited in vain");
             operation.await.unwrap().unwrap_err();
             assert_gone(&server, which);
         }
@@ -283,7 +283,7 @@ fn an_abandoned_create_with_a_lost_response_is_reported() {
         let mut create = Box::pin(zk.create("/n").owned().into_future());
         tokio::select! {
             biased;
-            _ = &mut create => panic!("it has an answer"),
+            _ = &mut create => panic!("it has a response"),
             () = held.fired() => {}
         }
         drop(create);

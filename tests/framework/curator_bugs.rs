@@ -53,7 +53,7 @@ fn curator_675_an_error_is_reported_exactly_once() {
         let refused =
             rule_if(&server, |request| request.is_delete(), Verdict::Refuse(ErrorCode::NoAuth));
         assert_eq!(zk.delete("/a").guaranteed().await.unwrap_err().kind(), ErrorKind::NoAuth);
-        assert!(tokio::time::timeout(HOUR, errors.next()).await.is_err(), "told already");
+        assert!(tokio::time::timeout(HOUR, errors.next()).await.is_err(), "reported already");
         drop(zk.create("/a").owned().await.unwrap());
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         assert_eq!(refused.hits(), 2);

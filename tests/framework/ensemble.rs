@@ -117,7 +117,7 @@ fn curator_593_the_ensemble_tracker_keeps_the_chroot() {
         let epoch = zk.status().epoch;
         server.disconnect_all();
         reconnected(&zk, epoch).await;
-        assert!(!names.asked().contains(&"seed:2181".to_owned()), "it is no member");
+        assert!(!names.asked().contains(&"seed:2181".to_owned()), "it is not a member");
         // And changes are followed.
         configure(&admin, "server.1=three:2888:3888;2183\nversion=100000002").await;
         servers(&zk, "three:2183/app").await;

@@ -278,7 +278,7 @@ fn background_errors_reach_followers() {
         while late.next().await.is_some() {
             rest += 1;
         }
-        assert!(rest >= 1, "the last ones are kept for those who come late");
+        assert!(rest >= 1, "the last errors are kept for late followers");
     });
 }
 

@@ -330,7 +330,10 @@ fn an_item_that_cannot_be_worked_off_is_warned_of() {
         let queue = LockingQueue::new(&zk, "/queue").max_deliveries(2);
         queue.put("poison").await.unwrap();
         let run = queue.consumer().run(1, async |_| Err::<(), _>("spoiled"));
-        assert!(tokio::time::timeout(Duration::from_secs(3600), run).await.is_err(), "it goes on");
+        assert!(
+            tokio::time::timeout(Duration::from_secs(3600), run).await.is_err(),
+            "it keeps running"
+        );
         told.assert("WARN an item goes back to its place", "error=spoiled");
         told.assert("WARN an item became a dead letter", "attempt=2");
         let warnings =

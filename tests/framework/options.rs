@@ -141,7 +141,7 @@ fn curator_341_a_lost_write_response_creates_no_second_node() {
         let lost = once(&server, OpCode::SetData, Verdict::LoseReply);
         let before = server.probe().requests(OpCode::Create2);
         let error = zk.create("/a").data("new").or_set_data().await.unwrap_err();
-        assert!(error.may_have_applied(), "somebody else may have written since: {error}");
+        assert!(error.may_have_applied(), "another client may have written since: {error}");
         assert_eq!((lost.hits(), server.probe().requests(OpCode::Create2)), (1, before + 1));
         // An idempotent create is repeated.
         let lost = once(&server, OpCode::SetData, Verdict::LoseReply);
@@ -533,7 +533,7 @@ fn a_persistent_watch_reports_paths_within_the_namespace() {
                     break assert_eq!(why, WatchEnded::SessionLost);
                 }
                 Some(_) => {}
-                None => panic!("the end was not told"),
+                None => panic!("the end was not reported"),
             }
         }
         assert_eq!(plain.next().await, None);

@@ -191,7 +191,7 @@ fn a_dropped_name_is_deleted_before_later_requests() {
                 // Had the delete not been first, this would fail with NodeExists.
                 zk.create(&path).await.unwrap();
                 zk.delete(&path).await.unwrap();
-                assert_eq!(server.probe().total_requests() - before, 4, "nobody looks first");
+                assert_eq!(server.probe().total_requests() - before, 4, "no read comes first");
             }
         }
     });
@@ -489,7 +489,7 @@ fn confirm_asks_for_the_node_and_watches_it() {
         let watch = node.ownership().confirm().await.unwrap();
         server.remove("/n").unwrap();
         assert_eq!(watch.await.unwrap().event_type, EventType::NodeDeleted);
-        assert!(!node.ownership().is_over(), "nobody has asked since");
+        assert!(!node.ownership().is_over(), "no request was sent since");
         let error = node.ownership().confirm().await.unwrap_err();
         assert_eq!(
             (error.kind(), error.operation(), error.path()),
@@ -539,7 +539,7 @@ fn lost_survives_an_outage_beyond_the_connection_timeout() {
         assert!(!lost.is_finished());
         until(&server, |probe| !probe.watches().is_empty()).await;
         connected(&server).await.delete("/n").await.unwrap();
-        timeout(Duration::from_secs(1), lost).await.expect("nobody looked again").unwrap();
+        timeout(Duration::from_secs(1), lost).await.expect("no task read the node again").unwrap();
         drop(node.leak());
     });
 }
@@ -576,7 +576,7 @@ fn a_fenced_transaction_is_applied_while_the_node_exists() {
             .commit()
             .await
             .unwrap();
-        assert_eq!(results.len(), 2, "the fence is not among the answers: {results:?}");
+        assert_eq!(results.len(), 2, "the fence is not among the results: {results:?}");
 
         connected(&server).await.delete("/n").await.unwrap();
         let error = node.ownership().fenced().set_data("/data", "2").commit().await.unwrap_err();

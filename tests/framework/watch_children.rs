@@ -103,7 +103,7 @@ fn a_change_of_children_costs_one_request() {
         assert_eq!(cost(&mut watch, 2).await, 1);
         delete(&other, &["/p/b"]).await;
         create(&other, &["/p/b"]).await;
-        assert_eq!(cost(&mut watch, 2).await, 1, "one that has returned");
+        assert_eq!(cost(&mut watch, 2).await, 1, "a child that has returned");
         delete(&other, &["/p/a", "/p/b"]).await;
         assert_eq!(cost(&mut watch, 2).await, 1);
         delete(&other, &["/p"]).await;

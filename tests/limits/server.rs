@@ -139,7 +139,7 @@ fn a_multi_read_response_is_limited_by_the_backlog() {
         node(&mut zk, "/large", MB / 2).await;
         let many = |reads| Request::MultiRead(vec![ReadOp::GetData(get_data("/large")); reads]);
         let Ok(Response::ReadResults(results)) = zk.call(many(31)).await else {
-            panic!("no answer")
+            panic!("no response")
         };
         assert_eq!(results.len(), 31);
         drop(results);

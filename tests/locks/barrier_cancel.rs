@@ -52,7 +52,7 @@ fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework)
             }
         })
         .await
-        .unwrap_or_else(|_| panic!("step {step}: somebody waits for ever\n{}", server.probe()));
+        .unwrap_or_else(|_| panic!("step {step}: a member waits forever\n{}", server.probe()));
         all_close_clean(&server, [first, third]).await;
         done && !replaced
     });

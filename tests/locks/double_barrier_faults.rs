@@ -162,7 +162,7 @@ fn an_expired_member_gets_lost_and_blocks_no_member() {
         join(others, death).await;
         dead.lost().await;
         assert!(matches!(dead.leave().await, Err(Error::Lost { .. })));
-        assert_eq!(server.probe().children(BARRIER), [""; 0], "nobody has ended the round");
+        assert_eq!(server.probe().children(BARRIER), [""; 0], "no member has ended the round");
         close(&server, clients).await;
     });
 }
@@ -246,7 +246,7 @@ fn a_dead_round_is_nobodys_while_it_is_deleted() {
             .await
             .unwrap();
         until(&server, |probe| probe.children(BARRIER).len() == 2).await;
-        assert!(rule.hits() > 1, "nobody was late");
+        assert!(rule.hits() > 1, "no member was late");
         drop(rule);
         idle(Duration::from_secs(3600)).await;
         assert!(waiting.iter().all(|task| !task.is_finished()), "{}", server.probe());

@@ -216,7 +216,7 @@ fn a_leaders_death_costs_the_next_one_nothing() {
             };
             assert_eq!(of(next), []);
             for further in next + 2..clients.len() {
-                assert_eq!(of(further), [], "nobody but the next two is woken");
+                assert_eq!(of(further), [], "only the next two are woken");
             }
         }
     });

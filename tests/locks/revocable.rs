@@ -91,7 +91,7 @@ fn every_acknowledgement_renews_the_grace_time() {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         guard.acknowledge().await.unwrap();
-        assert_eq!(server.probe().data(guard.path()).unwrap(), "", "nobody has asked");
+        assert_eq!(server.probe().data(guard.path()).unwrap(), "", "no client has asked");
         let path = guard.path().to_owned();
         let began = Instant::now();
         let revoker = tokio::spawn(async move { lock.revoke(&path, GRACE).await });

@@ -290,7 +290,7 @@ fn nodes_beside_the_buckets_are_left_alone() {
         queue.put("2").await.unwrap();
         assert_eq!(queue.count().await.unwrap(), 2);
         let mut consumer = queue.consumer();
-        let Err(Error::Foreign { path }) = consumer.next().await else { panic!("it is told of") };
+        let Err(Error::Foreign { path }) = consumer.next().await else { panic!("it is reported") };
         assert_eq!(path, foreign);
         assert_eq!(drain(&mut consumer).await, ["1", "2"]);
         assert!(server.probe().exists(&foreign));

@@ -24,7 +24,7 @@ fn try_put_returns_while_a_put_waits_for_room() {
         });
         until(&server, |probe| !probe.watches().is_empty()).await;
         let tried = timeout(Duration::from_secs(1), queue.try_put("three")).await;
-        assert!(!tried.expect("an answer").unwrap());
+        assert!(!tried.expect("a response").unwrap());
         let mut auto_ack = queue.auto_ack_consumer();
         assert_eq!(text(&mut auto_ack).await, "one");
         waiting.await.unwrap().unwrap();

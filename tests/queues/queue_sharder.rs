@@ -223,7 +223,7 @@ fn checks_that_are_refused_are_reported_once_and_go_on() {
             Some(ErrorCode::NoAuth)
         );
         assert!(timeout(INTERVAL * 20, errors.next()).await.is_err());
-        let Some(Health::Failed(error)) = health.next().await else { panic!("not told") };
+        let Some(Health::Failed(error)) = health.next().await else { panic!("not reported") };
         assert_eq!(error.code(), Some(ErrorCode::NoAuth));
         drop(refused);
         until_known(&sharder, 2).await;

@@ -81,7 +81,7 @@ fn values_are_nodes_with_the_data_as_people_write_them() {
         assert_eq!(now.get::<String>("none").unwrap(), None);
         assert_eq!(now.entry("db.host").unwrap().revision, revision);
         let Err(Error::Undecodable { path, .. }) = now.get::<u16>("db.host") else {
-            panic!("it is no number")
+            panic!("it is not a number")
         };
         assert_eq!(path, "/config/orders/values/db.host");
 
@@ -343,7 +343,7 @@ fn a_follower_waits_while_the_server_is_read_only() {
         let store = store(&zk);
         let mut watch = store.follow();
         // Only a quorum knows if there is a store.
-        timeout(Duration::from_secs(30), watch.next()).await.expect_err("an answer");
+        timeout(Duration::from_secs(30), watch.next()).await.expect_err("a response");
         assert!(requests(&server.probe()) < 10, "{}", server.probe());
         server.set_read_only(false);
         assert_eq!(next(&mut watch).await.revision(), Revision::NONE);

@@ -130,7 +130,7 @@ waits! {
 }
 
 async fn in_time<T>(name: &str, wait: impl Future<Output = T>) -> T {
-    timeout(HOUR, wait).await.unwrap_or_else(|_| panic!("{name} waits for ever"))
+    timeout(HOUR, wait).await.unwrap_or_else(|_| panic!("{name} waits forever"))
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn callers_get_an_error_if_the_runtime_ends() {
                 runtime.shutdown_background();
             };
             let (told, ()) = tokio::join!(timeout(HOUR, wait(zk)), end);
-            assert!(!told.unwrap_or_else(|_| panic!("{name} waits for ever")).is_empty(), "{name}");
+            assert!(!told.unwrap_or_else(|_| panic!("{name} waits forever")).is_empty(), "{name}");
         });
     }
 }
@@ -258,7 +258,7 @@ fn callers_get_an_error_if_the_runtime_has_ended() {
             let zk = start(builder(&server).spawner(Arc::new(sessions.handle().clone()))).await;
             sessions.shutdown_background();
             let told = timeout(HOUR, wait(zk)).await;
-            assert!(!told.unwrap_or_else(|_| panic!("{name} waits for ever")).is_empty(), "{name}");
+            assert!(!told.unwrap_or_else(|_| panic!("{name} waits forever")).is_empty(), "{name}");
         });
     }
 }

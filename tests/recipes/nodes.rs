@@ -490,7 +490,7 @@ fn a_node_waits_for_a_server_that_writes() {
         assert_eq!(zk.state(), ConnectionState::ReadOnly);
         let mut errors = zk.background_errors();
         let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("one").start();
-        timeout(Duration::from_secs(30), node.created()).await.expect_err("an answer");
+        timeout(Duration::from_secs(30), node.created()).await.expect_err("a response");
         server.set_read_only(false);
         node.created().await.unwrap();
         until_ours(&server, &zk, NODE, "one").await;
@@ -499,7 +499,7 @@ fn a_node_waits_for_a_server_that_writes() {
         server.set_read_only(true);
         zk.states().until(|status| status.state == ConnectionState::ReadOnly).await.unwrap();
         let mut write = pin!(node.set_data("two"));
-        timeout(Duration::from_secs(30), &mut write).await.expect_err("an answer");
+        timeout(Duration::from_secs(30), &mut write).await.expect_err("a response");
         server.set_read_only(false);
         write.await.unwrap();
         until_ours(&server, &zk, NODE, "two").await;

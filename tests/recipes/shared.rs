@@ -13,7 +13,7 @@ use zk_curator_tests::{
 const PATH: &str = "/shared/value";
 
 async fn next(watch: &mut ValueWatch<String>) -> String {
-    match watch.next().await.expect("it goes on") {
+    match watch.next().await.expect("it keeps running") {
         ValueEvent::Value(value) => value.value,
         ValueEvent::Absent => "absent".into(),
         ValueEvent::Stale => "stale".into(),

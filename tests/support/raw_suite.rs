@@ -262,7 +262,7 @@ pub async fn no_response_shows_a_change_before_its_watch_fires(case: Case) {
                 break;
             }
         }
-        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the answer came first");
+        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the response came first");
         written.await.unwrap();
     }
 }

@@ -228,7 +228,7 @@ impl Target {
                 }
                 output
             }
-            Servers::Standalone(_) => unreachable!("it has nobody to lose"),
+            Servers::Standalone(_) => unreachable!("it has no other server to lose"),
             Servers::Ensemble(ensemble) => {
                 ensemble.wait_until_synced().await.unwrap();
                 let left = ensemble.leader().await.unwrap();

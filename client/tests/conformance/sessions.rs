@@ -211,7 +211,7 @@ pub(crate) async fn read_only_servers_serve_reads_until_one_is_writable(case: Ca
     };
     let (mut states, zk, strict, session, watch) = case.target.read_only(lonely).await;
     until(&mut states, is_connected).await;
-    assert_ne!(id(&zk), session.id.get(), "that one was known to the read-only server alone");
+    assert_ne!(id(&zk), session.id.get(), "only the read-only server knew that session");
     zk.set_data("/a", b"2", None).await.unwrap();
     assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
     strict.connected().await.unwrap();

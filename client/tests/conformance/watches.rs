@@ -283,7 +283,7 @@ pub(crate) async fn responses_after_a_cut_show_no_change_before_its_watch_fires(
         let (sync, read) = read.expect("queued");
         sync.await.unwrap();
         assert_eq!(read.await.unwrap().stat.version, written);
-        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the answer came first");
+        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the response came first");
     }
 }
 
@@ -360,7 +360,10 @@ pub(crate) async fn a_rearmed_watch_tells_whether_anything_was_missed(case: Case
                 assert_eq!(next(&mut node).await, event(EventType::NodeDataChanged, "/p"));
             }
         } else {
-            assert!(zk.last_zxid_seen() >= written, "the answer that re-armed it shows the write");
+            assert!(
+                zk.last_zxid_seen() >= written,
+                "the response that re-armed it shows the write"
+            );
         }
     }
     assert_silent(&zk, &mut node).await;

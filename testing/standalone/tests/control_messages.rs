@@ -315,7 +315,7 @@ async fn random_lines_never_end_the_program() {
         }
         bytes.push(b'\n');
         control.write(&bytes).await;
-        let answer = control.message().await.expect("an answer");
+        let answer = control.message().await.expect("a response");
         assert!(answer.get("ok").is_some() != answer.get("error").is_some(), "{answer}");
     }
     assert!(program.process.try_wait().unwrap().is_none());

@@ -259,7 +259,7 @@ fn a_deleted_slot_of_a_dropped_member_is_not_run_again() {
         assert!(runs.len() >= 105, "{}", runs.len());
         assert!(runs.values().all(|runs| runs.len() == 1), "{runs:?}");
         runs.retain(|slot, _| slot.contains("T13:14:"));
-        assert!(runs.len() <= 3, "nobody was ahead of these: {runs:?}");
+        assert!(runs.len() <= 3, "no member was ahead of these: {runs:?}");
         let left = stage.server.probe();
         assert!(left.paths().iter().all(|path| !path.contains("T13:15:")), "{left}");
     });

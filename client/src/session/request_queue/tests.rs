@@ -210,7 +210,7 @@ struct Bomb;
 
 impl Wake for Bomb {
     fn wake(self: Arc<Self>) {
-        panic!("a waker of somebody else");
+        panic!("a waker of another task");
     }
 }
 

@@ -174,7 +174,7 @@ impl Play {
                 self.claiming.begin(&mut self.feed, self.now);
             }
         }
-        panic!("{:?} are never handed out: {:?}", self.items, self.claiming);
+        panic!("{:?} are never delivered: {:?}", self.items, self.claiming);
     }
 }
 

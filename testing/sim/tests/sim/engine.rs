@@ -270,8 +270,8 @@ fn what_must_never_be_is_a_violation_without_any_checker() {
         )
     };
     assert_eq!(run(|_| Box::pin(async { Ok(()) })).0, "none");
-    let (kind, broken) = run(|_| Box::pin(async { panic!("what now") }));
-    assert_eq!((kind.as_str(), broken.as_str()), ("panic", "what now"));
+    let (kind, broken) = run(|_| Box::pin(async { panic!("no plan") }));
+    assert_eq!((kind.as_str(), broken.as_str()), ("panic", "no plan"));
     let (kind, broken) = run(|client| {
         Box::pin(async move {
             client.spawn(async { panic!("in a task") }).await;
@@ -280,7 +280,7 @@ fn what_must_never_be_is_a_violation_without_any_checker() {
     });
     assert_eq!((kind.as_str(), broken.as_str()), ("panic", "in a task"));
     let (kind, broken) = run(|_| Box::pin(async { Err("no more".into()) }));
-    assert_eq!((kind.as_str(), broken.as_str()), ("workload", "c0 cannot go on: no more"));
+    assert_eq!((kind.as_str(), broken.as_str()), ("workload", "c0 cannot continue: no more"));
     let (kind, broken) = run(|_| Box::pin(std::future::pending()));
     assert_eq!(kind, "liveness");
     assert!(broken.starts_with("c0 not finished"), "{broken}");

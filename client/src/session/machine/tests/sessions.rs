@@ -66,7 +66,7 @@ fn detaching_waits_for_the_responses_and_sends_no_close() {
     let mut left = detach(&mut rig);
     let mut late = rig.get("/b");
     assert_eq!(late.try_recv().unwrap(), Err(Error::Closed { sent: false }));
-    assert!(left.try_recv().is_err(), "an answer is missing");
+    assert!(left.try_recv().is_err(), "a response is missing");
     assert_eq!(rig.sent_opcodes(), [OpCode::GetData]);
     rig.reply(1, 7, Ok(Response::Data(DataResponse::default())));
     assert!(answer.try_recv().unwrap().is_ok());

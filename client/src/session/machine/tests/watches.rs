@@ -291,13 +291,13 @@ fn nothing_was_missed_if_the_server_is_at_the_last_zxid() {
     assert_eq!(
         rearmed(&mut rig, &mut watch, &[10]),
         Some(true),
-        "no answer but that to the re-arming"
+        "only the response to the re-arming"
     );
     assert_eq!(rearmed(&mut rig, &mut watch, &[11]), Some(false));
     assert_eq!(
         rearmed(&mut rig, &mut watch, &[11]),
         Some(true),
-        "the answer that told of 11 was the last one"
+        "the response with 11 was the last one"
     );
     for (zxid, result) in [(12, Ok(Response::Empty)), (13, Err(ErrorCode::NoNode))] {
         let _answer = rig.delete("/x");
