@@ -29,7 +29,7 @@ pub(crate) struct WhyCommand {
     #[arg(short, long)]
     all: bool,
     /// Also ask the servers for all watches, to find a waiter that does not watch. Servers with
-    /// many watches are slow to answer
+    /// many watches are slow to respond
     #[arg(long)]
     watches: bool,
     #[command(flatten)]

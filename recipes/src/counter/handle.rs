@@ -131,7 +131,7 @@ impl<N: Number> Counter<N> {
         self.shared.settings.rules
     }
 
-    /// Returns the value: every operation that was answered before, to any client, is in it. It
+    /// Returns the value: every operation that was acknowledged before, to any client, is in it. It
     /// costs the ensemble as much as a write: see
     /// [`linearizable`](zk_curator::op::GetDataBuilder::linearizable).
     ///

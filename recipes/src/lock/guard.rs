@@ -88,7 +88,8 @@ impl<K> Guard<K> {
         revocation::revoked(self.ownership()).await;
     }
 
-    /// Answers a request to let go: it was heard, and will take a while. A client that waits in
+    /// Responds to a request to release the lock: it was heard, and will take a while. A client
+    /// that waits in
     /// [`RevocableReadWriteLock::revoke`](super::RevocableReadWriteLock::revoke) gives us the grace
     /// time again, every time. Without a request nothing happens.
     ///

@@ -387,7 +387,7 @@ impl HandoverGuard {
         revocation::revoked(&self.ownership).await;
     }
 
-    /// Answers a request to release the lock: see
+    /// Responds to a request to release the lock: see
     /// [`Guard::acknowledge`](super::Guard::acknowledge).
     ///
     /// # Errors

@@ -129,7 +129,7 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
     /// its guards [are over](Ownership::is_over).
     ///
     /// # Errors
-    /// As [`InterProcessMutex::acquire`], also if the owner holds the lock and no server answers.
+    /// As [`InterProcessMutex::acquire`], also if the owner holds the lock and no server responds.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.

@@ -153,7 +153,7 @@ impl RevocableReadWriteLock {
                 // The owner may let go yet, if it was asked.
                 Err(error) => return Err(sent.failure(error).into()),
             };
-            // An answer to another client, before us, is no answer to us.
+            // A response to another client, before us, is not a response to us.
             let heard = asked && data == revocation::UNLOCKING;
             asked |= revocation::is_request(&data);
             if !heard && !revocation::is_request(&data) {

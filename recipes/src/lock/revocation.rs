@@ -45,7 +45,7 @@ pub(super) async fn revoked(ownership: &Ownership) {
     ownership.lost_or(is_request).await;
 }
 
-/// Answers a request, if there is one, even if it was answered before.
+/// Responds to a request, if there is one, even if that was done before.
 pub(super) async fn acknowledge(zk: &CuratorFramework, node: &str) -> Result<(), Error> {
     loop {
         let read = zk.get_data(node).with_stat().await;

@@ -106,7 +106,7 @@ impl ComparedClock {
         expected.is_none_or(|expected| distance(expected, self.clock.time()) > most)
     }
 
-    /// The longest answer that makes a precise comparison.
+    /// The longest response time that makes a precise comparison.
     fn precision(&self) -> Duration {
         self.tolerance.max(Duration::from_secs(1))
     }

@@ -101,7 +101,7 @@ impl RealZooKeeper {
     /// allowed.
     ///
     /// # Errors
-    /// [`RealError::NoResponse`] if the server does not answer within 30 seconds.
+    /// [`RealError::NoResponse`] if the server does not respond within 30 seconds.
     ///
     /// # Cancel safety
     /// If the future is dropped, the response is read and discarded.
