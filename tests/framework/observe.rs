@@ -508,5 +508,5 @@ fn a_main_that_ends_without_close_is_warned_of() {
         drop(kept);
     }
     told.assert(LEFT, "Call close() and await it before the runtime ends, even if `?` leaves main");
-    told.assert(DROPPED, "Call close() and await it, also where `?` leaves main");
+    told.assert(DROPPED, "Await close(), also before `?` returns from main");
 }

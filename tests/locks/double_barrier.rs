@@ -246,7 +246,7 @@ fn more_than_there_can_be_are_refused() {
         for error in refused {
             assert_eq!(
                 error.unwrap_err().to_string(),
-                format!("the barrier {BARRIER} has its 3 members already")
+                format!("the barrier {BARRIER} already has its 3 members")
             );
         }
         let error = barriers[0].enter().await.unwrap_err();

@@ -109,7 +109,7 @@ pub type DistributedQueue = CuratorQueue<Plain>;
 pub type DistributedPriorityQueue = CuratorQueue<Priority>;
 /// No item before its time: Apache Curator's `DistributedDelayQueue`. See [`CuratorQueue`].
 ///
-/// The clocks of producers and consumers must be synchronized. A consumer that waits for an item
+/// The clocks of producers and consumers must be synchronised. A consumer that waits for an item
 /// notices a change of its clock within one second.
 pub type DistributedDelayQueue = CuratorQueue<Delay>;
 /// First in, first out, and items can be removed by an id: Apache Curator's `DistributedIdQueue`.
