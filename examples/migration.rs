@@ -47,7 +47,7 @@ async fn process(
         Ok(outcome) => {
             println!("{name}: applied {:?}, {} before", outcome.applied, outcome.already);
         }
-        Err(Error::Ahead { found, known }) => {
+        Err(Error::Ahead { found, known, .. }) => {
             println!("{name}: refuses to start, because it knows {known} of {found} migrations");
         }
         Err(error) => return Err(error.into()),

@@ -30,7 +30,7 @@ impl CuratorFramework {
     /// Waits until the ephemeral nodes whose guards were dropped before this call are deleted, or
     /// their session is over. Other clients can then acquire the locks, leases and claims of these
     /// nodes. Returns `false` after twice the session timeout, if the session lives but its
-    /// requests are not answered; the janitor then continues. If the servers refuse a delete with
+    /// requests get no response; the janitor then continues. If the servers refuse a delete with
     /// `NoAuth`, [`background_errors`](Self::background_errors) reports the node, and this call
     /// does not wait for it.
     ///

@@ -318,7 +318,7 @@ impl Error {
     }
 
     /// Returns `true` if the same call may succeed later without other changes: there was no
-    /// connection, the server answered with a [transient](ErrorCode::is_passing) code, or too many
+    /// connection, the server responded with a [transient](ErrorCode::is_passing) code, or too many
     /// requests wait for a response (`Overloaded`).
     ///
     /// Retry policies are asked only about these errors and `SessionExpired`.
@@ -357,7 +357,7 @@ impl Error {
         matches!(self.kind, ErrorKind::SessionExpired | ErrorKind::Closed)
     }
 
-    /// Returns the error code of the server, if it answered with one.
+    /// Returns the error code of the server, if it responded with one.
     #[must_use]
     pub const fn code(&self) -> Option<ErrorCode> {
         Some(match self.kind {

@@ -14,7 +14,7 @@ use crate::schema::SchemaSet;
 use crate::state::supervise;
 
 const DROPPED: &str = "the last handle of a framework was dropped without close(): its session is closed in the background if \
-     the runtime goes on, and nobody learns whether that worked. Call close() and await it, also where `?` leaves main";
+     the runtime keeps running, and errors are not reported. Await close(), also before `?` returns from main";
 
 /// A handle to ZooKeeper with sessions, retries, connection state, and a builder for every
 /// operation.

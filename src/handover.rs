@@ -40,7 +40,7 @@ impl CuratorFramework {
     /// # Errors
     /// * `NotStarted` or `Closed` if there is no session, or another caller has closed it.
     /// * `SessionExpired`, `AuthFailed` if the session ended before it could be detached.
-    /// * `ConnectionLoss` if requests were not answered within the close timeout.
+    /// * `ConnectionLoss` if requests got no response within the close timeout.
     /// * `Unsupported` if the raw client cannot detach a session. The session is then closed.
     ///
     /// The framework is closed in each of these cases.

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_at_an_end_is_told() {
+    fn a_slash_at_an_end_is_reported() {
         for (name, end) in [("/x", "beginning"), ("/", "beginning"), ("x/", "end")] {
             let error = Namespace::parse("build", name).unwrap_err();
             let told =

@@ -372,7 +372,7 @@ impl Ownership {
     /// Asks the server if the node still exists, and watches it. [`is_over`](Self::is_over) rests
     /// on what this client was told; this is for the next step of one that has not asked for long.
     ///
-    /// The answer is as old as the server's state, as that of every read.
+    /// The result is as old as the server's state, as that of every read.
     ///
     /// # Errors
     /// * `OwnershipLost` if the node is gone, or the ownership [is over](Self::is_over) for another

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panic_is_told_to_the_handle_and_in_the_background() {
+    async fn panic_is_reported_by_the_handle_and_in_the_background() {
         let zk = framework();
         let mut errors = zk.background_errors();
         let task = zk.spawn_task(async { panic!("as the test wants it") });
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_is_told_after_the_future_is_dropped() {
+    fn every_end_is_reported_after_the_future_is_dropped() {
         assert_eq!(end_of(true, 2), ["dropped", "panicked"]);
         assert_eq!(end_of(false, 2), ["dropped", "runtime ended"]);
         // The task is never polled.
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_the_runtime_is_told() {
+    fn end_of_the_runtime_is_reported() {
         let runtime = Builder::new_current_thread().build().unwrap();
         let entered = runtime.enter();
         let task = framework().spawn_task(pending::<()>());

@@ -58,6 +58,7 @@ pub(crate) async fn permission(
         return Ok(None);
     }
     let may: Vec<_> = may.into_iter().map(acls::text).collect();
-    let who = if may.is_empty() { "nobody has it".to_owned() } else { may.join(", ") };
+    let who =
+        if may.is_empty() { "the ACL grants it to no one".to_owned() } else { may.join(", ") };
     Ok(Some(format!("needs DELETE on {parent}: {who}")))
 }

@@ -193,9 +193,9 @@ impl From<RegistrationError> for CommandFailure {
     fn from(error: RegistrationError) -> Self {
         match error {
             RegistrationError::Framework(error) => error.into(),
-            RegistrationError::Superseded(_)
-            | RegistrationError::Refused(_)
-            | RegistrationError::Deleted => Self::new(Exit::CONFLICT, error.to_string()),
+            RegistrationError::Superseded { .. }
+            | RegistrationError::Refused { .. }
+            | RegistrationError::Deleted { .. } => Self::new(Exit::CONFLICT, error.to_string()),
             error => Self::usage(error.to_string()),
         }
     }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_before_the_call_is_told() {
+    async fn a_signal_before_the_call_is_delivered() {
         let mut signal = signal(SignalKind::window_change()).unwrap();
         for _ in 0..1_000 {
             nix::sys::signal::raise(Signal::SIGWINCH).unwrap();

@@ -27,7 +27,7 @@ pub(crate) struct SessionFacts {
 }
 
 impl SessionFacts {
-    /// Asks the servers. A server that does not answer only makes the facts incomplete.
+    /// Asks the servers. A server that does not respond only makes the facts incomplete.
     pub(crate) async fn gather(app: &App, options: &ProbeOptions) -> Result<Self, CommandFailure> {
         // The servers are asked while the session begins.
         let (zk, details) = tokio::join!(app.zk(), sessions::sessions(app, options));
@@ -191,7 +191,7 @@ pub(crate) fn contender_lines(
     first.extend(since);
     first.extend(token);
     if contender.is_revoked {
-        first.push("asked to let go".to_owned());
+        first.push("asked to release it".to_owned());
     }
     let (mut state, client) = facts.session(contender.session);
     if contender.is_persistent {

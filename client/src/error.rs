@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_too_old_is_told_with_the_version_it_needs() {
+    fn error_of_an_old_server_names_the_version_it_needs() {
         for (request, message) in [
             (OpCode::Create2, "Create2, which needs ZooKeeper 3.5"),
             (OpCode::CreateContainer, "CreateContainer, which needs ZooKeeper 3.5.1"),

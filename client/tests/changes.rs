@@ -42,7 +42,7 @@ async fn connected_to(cluster: &TestCluster, member: usize, seed: u64) -> ZooKee
 }
 
 #[test]
-fn a_server_that_lags_behind_does_not_answer() {
+fn a_lagging_server_does_not_respond() {
     simulated(async {
         for seed in 0..12 {
             let cluster = TestCluster::in_memory(3).await;
@@ -62,7 +62,7 @@ fn a_server_that_lags_behind_does_not_answer() {
 
 /// A server that lags behind does not open a session either, except a local one.
 #[test]
-fn without_a_server_that_knows_enough_there_is_no_answer() {
+fn without_an_up_to_date_server_there_is_no_response() {
     simulated_with(async |server| {
         for patience in [Duration::from_secs(3), PATIENCE] {
             let zk = start(builder(&server).disconnected(DisconnectedPolicy::Wait(patience))).await;
@@ -116,7 +116,7 @@ fn the_session_beside_has_the_identities_that_were_added() {
 }
 
 #[test]
-fn a_client_that_is_cut_off_gets_its_answer_beside() {
+fn changes_since_needs_no_connection_of_the_session() {
     simulated_with(async |server| {
         let zk = start(builder(&server).disconnected(DisconnectedPolicy::FailFast)).await;
         let known = create_at(&zk).await;
@@ -134,7 +134,7 @@ fn a_client_that_is_cut_off_gets_its_answer_beside() {
 }
 
 #[test]
-fn nobody_there_is_no_answer_in_time() {
+fn without_servers_changes_since_fails_in_time() {
     simulated_with(async |server| {
         let zk = start(builder(&server).disconnected(DisconnectedPolicy::Wait(PATIENCE))).await;
         server.stop().await;
@@ -151,7 +151,7 @@ fn nobody_there_is_no_answer_in_time() {
 }
 
 #[test]
-fn an_error_of_the_server_is_the_answer() {
+fn an_error_of_the_server_is_returned() {
     simulated_with(async |server| {
         let zk = connected(&server).await;
         create(&zk, "/a").await.unwrap();

@@ -57,7 +57,7 @@ fn several_tasks_may_close_at_once() {
 }
 
 #[test]
-fn the_last_handle_and_the_last_answer_close_the_session() {
+fn the_last_handle_and_the_last_response_close_the_session() {
     simulated_with(async |server| {
         let zk = connected(&server).await;
         let states = zk.states();
@@ -173,7 +173,7 @@ fn close_reaches_a_server_that_comes_back_in_time() {
 }
 
 #[test]
-fn a_close_whose_answer_is_lost_succeeds() {
+fn a_close_whose_response_is_lost_succeeds() {
     simulated(async {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let server = TestServer::in_memory().await;

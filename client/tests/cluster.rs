@@ -224,7 +224,7 @@ fn a_client_may_read_without_quorum_and_returns_to_it() {
 }
 
 #[test]
-fn nobody_is_served_without_a_quorum_and_everybody_afterwards() {
+fn clients_are_served_only_with_a_quorum() {
     simulated(async {
         let cluster = TestCluster::in_memory(3).await;
         let (zk, _) = connected(&cluster).await;

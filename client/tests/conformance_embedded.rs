@@ -42,7 +42,7 @@ fn the_client_conforms_where_a_cluster_differs() {
 
 /// A server closes the connection after a request that it does not know.
 #[test]
-fn a_server_before_3_7_is_not_asked_who_we_are() {
+fn who_am_i_is_not_sent_to_a_server_before_3_7() {
     on_threads(async {
         for name in ["a_session_knows_its_ephemeral", "identities_survive_cuts"] {
             let mut target = servers(1, ZooKeeperVersion::V3_8).await;

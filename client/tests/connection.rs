@@ -203,7 +203,7 @@ fn requests_wait_for_a_server_in_their_order() {
 }
 
 #[test]
-fn requests_fail_at_once_when_they_are_told_to() {
+fn requests_that_must_not_wait_fail_at_once() {
     simulated_with(async |server| {
         let network = Network::new(server.connector());
         let zk = builder(&server)

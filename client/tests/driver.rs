@@ -135,7 +135,7 @@ fn event() -> BytesMut {
 }
 
 #[test]
-fn answers_may_come_in_any_pieces() {
+fn responses_may_come_in_any_pieces() {
     simulated(async {
         for (buffer, length) in [(1, 2000), (7, 70_000), (4096, 3 << 20)] {
             let (builder, mut peers) = stage(buffer);
@@ -212,7 +212,7 @@ fn a_talkative_server_starves_neither_requests_nor_timers() {
         tokio::spawn(async move {
             let mut one = [0; 20];
             drop(hear.read_exact(&mut one).await);
-            sent.0.send(()).expect("somebody waits");
+            sent.0.send(()).expect("a waiter");
             drop(tokio::io::copy(&mut hear, &mut tokio::io::sink()).await);
         });
         sent.1.await.unwrap();

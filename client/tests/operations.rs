@@ -300,7 +300,7 @@ fn a_client_with_the_least_limits_works() {
 }
 
 #[test]
-fn answers_that_are_there_already_leave_other_tasks_their_turn() {
+fn buffered_responses_leave_other_tasks_their_turn() {
     simulated_with(async |server| {
         let zk = connected(&server).await;
         let answers: Vec<_> = (0..1000).map(|_| zk.exists("/a")).collect();

@@ -35,7 +35,7 @@ impl Ledger {
     fn note(&mut self, path: String, result: Result<Created, Error>) {
         match result {
             Ok(created) => {
-                assert_eq!(created.path, path, "the answer to another request");
+                assert_eq!(created.path, path, "the response to another request");
                 assert!(self.created.insert(path));
             }
             Err(error) if error.may_have_applied() => self.unknown += 1,

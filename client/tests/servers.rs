@@ -267,7 +267,7 @@ fn a_read_only_server_is_refused_without_leave() {
 }
 
 #[test]
-fn a_read_only_server_answers_reads_and_refuses_writes() {
+fn a_read_only_server_serves_reads_and_refuses_writes() {
     simulated_with(async |server| {
         let hosts = Hosts::of(&server, &["a"]);
         let before = start(hosts.builder("a")).await;
@@ -297,7 +297,7 @@ fn a_read_only_server_answers_reads_and_refuses_writes() {
         let mut states = zk.states();
         server.set_read_only(false);
         until(&mut states, is_connected).await;
-        assert_ne!(id(&zk), session, "that session was known to the read-only server alone");
+        assert_ne!(id(&zk), session, "only the read-only server knew that session");
         zk.set_data("/a", b"2", None).await.unwrap();
         create(&zk, "/b").await.unwrap();
         assert_eq!(data.await.unwrap().event_type, EventType::NodeDataChanged);

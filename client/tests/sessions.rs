@@ -177,7 +177,7 @@ fn detaching_completes_earlier_requests_and_refuses_later_ones() {
 }
 
 #[test]
-fn detaching_waits_for_answers_no_longer_than_the_close_timeout() {
+fn detaching_waits_at_most_for_the_close_timeout() {
     simulated_with(async |server| {
         let zk = start(builder(&server).close_timeout(Duration::from_secs(2))).await;
         server.hold();

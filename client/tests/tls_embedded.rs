@@ -82,7 +82,7 @@ async fn a_session_lives_over_every_version() {
 }
 
 #[tokio::test]
-async fn certificates_that_do_not_fit_are_told_apart() {
+async fn errors_of_wrong_certificates_differ() {
     within(async {
         let ca = Authority::new("ca");
         let (server, addr) = serve(config(&ca.server(&["zk.example"]), None, &[&TLS13])).await;
@@ -206,7 +206,7 @@ async fn replaced_certificates_are_used_from_the_next_connection_on() {
 }
 
 #[tokio::test]
-async fn servers_that_do_not_speak_tls_are_told_apart() {
+async fn errors_of_servers_without_tls_differ() {
     within(async {
         let ca = Authority::new("ca");
         let http = listen(async |mut stream: TcpStream| {
@@ -233,7 +233,7 @@ async fn servers_that_do_not_speak_tls_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_client_without_tls_is_told_that_the_server_has_it() {
+async fn error_of_a_client_without_tls_says_that_the_server_has_it() {
     within(async {
         let ca = Authority::new("ca");
         let (_server, addr) = serve(config(&ca.server(&[HERE]), None, &[&TLS12, &TLS13])).await;
@@ -249,7 +249,7 @@ async fn a_client_without_tls_is_told_that_the_server_has_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_costs_one_attempt() {
+async fn a_server_that_never_responds_costs_one_attempt() {
     within(async {
         let ca = Authority::new("ca");
         let silent = listen(async |stream: TcpStream| {

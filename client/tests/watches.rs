@@ -98,7 +98,7 @@ fn two_thousand_watches_on_long_paths_survive_a_cut() {
 }
 
 #[test]
-fn a_watch_is_armed_although_the_cut_follows_its_answer_at_once() {
+fn a_watch_is_armed_if_a_cut_follows_its_response() {
     simulated_with(async |server| {
         let (zk, other) = (connected(&server).await, connected(&server).await);
         create(&zk, "/a").await.unwrap();
@@ -140,7 +140,7 @@ fn an_event_that_is_lost_with_the_connection_comes_after_it() {
 }
 
 #[test]
-fn an_answer_never_shows_a_change_before_its_watch_fires() {
+fn no_response_shows_a_change_before_its_watch_fires() {
     simulated_with(async |server| {
         let ((zk, network), other) = (on_network(&server).await, connected(&server).await);
         create(&zk, "/a").await.unwrap();

@@ -146,8 +146,10 @@ impl<P: DeserializeOwned + Serialize + Send + 'static> ServiceDiscovery<P> {
         {
             instance.address = Some(local.of(&self.zk).await?.to_string());
         }
-        let record =
-            self.format.write(&instance).map_err(|why| RegistrationError::Write(Arc::new(why)))?;
+        let record = self.format.write(&instance).map_err(|why| RegistrationError::Write {
+            path: path.as_str().to_owned(),
+            source: Arc::new(why),
+        })?;
         let registration = Registration::start(RegistrationPlan {
             zk: self.zk.clone(),
             path: path.into(),

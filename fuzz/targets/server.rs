@@ -96,7 +96,7 @@ async fn attack(script: &[u8]) {
     }
     let probe = server.probe();
     let sessions: Vec<_> = probe.sessions().iter().map(|session| session.id).collect();
-    assert_eq!(sessions, [healthy.client.id()], "sessions go on without their clients: {probe}");
+    assert_eq!(sessions, [healthy.client.id()], "sessions continue without their clients: {probe}");
     let ephemeral = |path: &String| probe.stat(path).is_some_and(|stat| stat.ephemeral_owner != 0);
     assert!(!probe.paths().iter().any(ephemeral), "nodes of sessions that are over: {probe}");
     let watches: Vec<_> =

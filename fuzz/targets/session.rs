@@ -202,6 +202,6 @@ pub(crate) fn run(input: &[u8]) {
             let mut states = zk.states();
             while states.next().await.is_some() {}
         };
-        tokio::time::timeout(PATIENCE, talk).await.expect("a request was never answered");
+        tokio::time::timeout(PATIENCE, talk).await.expect("a request got no response");
     });
 }

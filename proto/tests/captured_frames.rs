@@ -391,7 +391,7 @@ fn a_reconnect_resumes_session_identity_and_watches() {
         assert_eq!(answer.timeout, 4000);
     }
     assert_eq!(expired.session_id, 0x1234_5678_90ab_cdef);
-    let refused = connected.last().expect("an answer to the last connection");
+    let refused = connected.last().expect("a response on the last connection");
     assert_eq!((refused.timeout, refused.session_id), (0, 0));
 
     let paths =

@@ -31,7 +31,7 @@ pub(crate) fn of_kazoo(
             framework = zk.name(),
             path = parent.as_str(),
             "kazoo's locks have nodes here, and this lock and theirs do not exclude each other: \
-             use InterProcessMutex::with_kazoo in all Rust contenders (told once)"
+             use InterProcessMutex::with_kazoo in all Rust contenders (logged once)"
         );
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn of_own_session(
             framework = zk.name(),
             path = parent.as_str(),
             "an acquire waits for a node of its own session: the lock is not re-entrant, so a task that holds it \
-             waits for itself; see ReentrantMutex, or HandoverMutex where several tasks contend (told once)"
+             waits for itself; see ReentrantMutex, or HandoverMutex where several tasks contend (logged once)"
         );
     }
 }

@@ -158,7 +158,7 @@ impl Lock {
     }
 
     /// Acquires the lock within a time; `None` if that is too short, for whatever reason: another
-    /// client holds the lock, or no server answers. The thread then leaves the queue. The node is
+    /// client holds the lock, or no server responds. The thread then leaves the queue. The node is
     /// deleted in the background, and [`close`](CuratorFramework::close) waits for that.
     ///
     /// Zero does the same as [`try_acquire`](Self::try_acquire), whose round trip has no limit but

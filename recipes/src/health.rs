@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_are_told_once_and_the_end_last() {
+    async fn changes_are_reported_once_and_the_end_last() {
         let reporter = HealthReporter::default();
         let mut watch = reporter.watch();
         assert!(matches!(watch.next().await, Some(Health::Waiting)));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn invalid_settings_are_told_before_the_end() {
+    async fn invalid_settings_are_reported_before_the_end() {
         let mut watch = HealthWatch::refused(Error::invalid_argument("test", "/a", "refused"));
         assert!(matches!(watch.next().await, Some(Health::Failed(_))));
         assert!(watch.next().await.is_none());

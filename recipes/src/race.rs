@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loses_often_waits_half_as_long() {
+    fn a_frequent_loser_waits_half_as_long() {
         let mut many = RaceConflicts::new();
         for _ in 0..20 {
             many.note();

@@ -24,10 +24,10 @@
 //! | `in the background` | warn | `error` | an operation that no caller waits for has failed; also in [`background_errors`](crate::CuratorFramework::background_errors) |
 //! | `the session could not be closed; it will expire` | warn | `error` | [`close`](crate::CuratorFramework::close) reached no server |
 //! | `the last handle of a framework was dropped without close()` … | warn | – | its session is closed in the background, if the runtime continues |
-//! | `closed before the servers were told of a lost session; it ends at its timeout` | warn | – | its ephemeral nodes stay until then |
+//! | `closed before the servers learned of a lost session; it ends at its timeout` | warn | – | its ephemeral nodes stay until then |
 //! | `deleting a node whose creator has gone` | debug | `path` | the janitor found the node of a create that was abandoned |
-//! | `the server was not told of a lost session` | debug | `error` | the client tries again |
-//! | `the lost session ends at its timeout` | warn | `error` | no server could be told of its end: its ephemeral nodes stay until then |
+//! | `the lost session has not ended yet` | debug | `error` | the client tries again |
+//! | `the lost session ends at its timeout` | warn | `error` | no server has ended it: its ephemeral nodes stay until then |
 //! | `step` | debug | `step` | a step that a service recorded by its [`TracingRecorder`]; it has no other fields |
 //!
 //! The targets are the modules of this crate (`zk_curator::…`). Those of recipes and of the raw

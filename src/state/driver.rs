@@ -80,7 +80,7 @@ async fn run(mut end: FrameworkEnd) {
             warn,
             core,
             core.status(),
-            "closed before the servers were told of a lost session; it ends at its timeout"
+            "closed before the servers learned of a lost session; it ends at its timeout"
         );
     }
     let closed = match close(&core, end.session.as_deref(), deadline).await {

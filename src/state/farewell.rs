@@ -57,7 +57,7 @@ pub(super) async fn farewell(core: &Core, session: Arc<Session>, over: SessionSt
     tokio::select! {
         biased;
         () = later => {}
-        Ok(()) = closed => tell!(info, core, core.status(), lost = %credentials.id, "the server was told of a lost session"),
+        Ok(()) = closed => tell!(info, core, core.status(), lost = %credentials.id, "the server has ended a lost session"),
     }
 }
 
@@ -67,13 +67,13 @@ async fn end_through_next(core: &Core, epoch: u64, credentials: &SessionCredenti
         let session = core.connected_after(epoch).await;
         match session.raw.end_session(credentials.clone()).await {
             Ok(()) => {
-                return tell!(info, core, core.status(), lost = %credentials.id, "the server was told of a lost session");
+                return tell!(info, core, core.status(), lost = %credentials.id, "the server has ended a lost session");
             }
             Err(error @ RawError::Unsupported(_)) => {
                 return tell!(warn, core, core.status(), %error, "the lost session ends at its timeout");
             }
             Err(error) => {
-                tell!(debug, core, core.status(), %error, "the server was not told of a lost session");
+                tell!(debug, core, core.status(), %error, "the lost session has not ended yet");
             }
         }
         sleep(pause).await;

@@ -41,7 +41,7 @@ use crate::watch::Watched;
 
 /// The reason why a modification fails although it was written.
 const OTHER_NODE: &str =
-    "the value of a node that was created in place of the one that was read was replaced";
+    "the node was re-created after it was read, and the value of the new node was replaced";
 
 /// Reads and writes nodes as values of `T`. Made by [`CuratorFramework::typed`]; cheap to clone.
 ///

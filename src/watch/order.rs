@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_older_is_told_after_something_newer() {
+    fn no_older_state_follows_a_newer_one() {
         for seed in 0..20_000 {
             let told = tell(&mut fastrand::Rng::with_seed(seed), LastAccepted::judge);
             told.unwrap_or_else(|why| panic!("seed {seed}: {why}"));

@@ -44,7 +44,7 @@
 //! compares random operations. Where releases differ, it behaves like 3.9 unless
 //! [`TestServerBuilder::version`] says otherwise. Differences:
 //!
-//! * All data is in memory. Latencies in the responses to four-letter words are zero.
+//! * All data are in memory. Latencies in the responses to four-letter words are zero.
 //! * Reconfiguration and SASL are not available, as in Apache ZooKeeper's default configuration.
 //! * Requests run one after another. Apache ZooKeeper prepares requests before earlier ones are
 //!   applied. This shows in [`SequenceOverflow`] and in pipelined requests: Apache ZooKeeper checks

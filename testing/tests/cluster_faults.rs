@@ -56,7 +56,7 @@ async fn a_stopped_follower_affects_only_its_clients_and_catches_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_ends_is_replaced_and_everybody_reconnects() {
+async fn a_leader_that_ends_is_replaced_and_all_clients_reconnect() {
     let cluster = TestCluster::in_memory(3).await;
     let mut clients = clients(&cluster).await;
     clients[0].create("/e", CreateMode::Ephemeral).await.unwrap();
@@ -90,7 +90,7 @@ async fn sessions_have_their_whole_timeout_under_a_new_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_majority_nobody_serves_and_no_session_expires() {
+async fn without_a_majority_no_member_serves_and_no_session_expires() {
     let cluster = TestCluster::in_memory(3).await;
     let mut zk = RawClient::with_timeout(cluster.member(0), 1000).await;
     zk.create("/a", CreateMode::Persistent).await.unwrap();
@@ -112,7 +112,7 @@ async fn without_a_majority_nobody_serves_and_no_session_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_the_longest_log_is_elected_and_nobody_else() {
+async fn only_the_member_with_the_longest_log_is_elected() {
     let cluster = TestCluster::in_memory(3).await;
     let mut zk = RawClient::new(cluster.member(0)).await;
     cluster.kill(1).await;
@@ -177,7 +177,7 @@ async fn a_member_without_a_majority_serves_stale_reads_when_it_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_told_to_be_read_only_has_left_the_others() {
+async fn a_member_set_to_read_only_has_left_the_ensemble() {
     let cluster = TestCluster::in_memory(3).await;
     cluster.member(2).set_read_only(true);
     assert_eq!(roles(&cluster.probe()), [Follower, Leader, ReadOnly]);
@@ -192,14 +192,18 @@ async fn a_leader_that_is_suspended_is_deposed_and_notices_afterwards() {
     cluster.member(2).hold();
     assert_eq!(cluster.leader(), Some(1));
     clients[2].send(create("/late", CreateMode::Persistent)).await;
-    assert!(timeout(A_MOMENT, clients[2].frame()).await.is_err(), "a suspended member answers");
+    assert!(timeout(A_MOMENT, clients[2].frame()).await.is_err(), "a suspended member responds");
     clients[0].closed().await;
     let mut back = clients[0].reattach(cluster.member(0)).await.unwrap();
     back.create("/a", CreateMode::Persistent).await.unwrap();
     cluster.member(2).release();
     clients[2].closed().await;
     assert_eq!(roles(&cluster.probe()), [Follower, Leader, Follower]);
-    assert_eq!(cluster.probe().member(2).paths(), ["/a"], "what it had not read is lost");
+    assert_eq!(
+        cluster.probe().member(2).paths(),
+        ["/a"],
+        "the requests that it had not read are lost"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,7 +356,7 @@ async fn ask(server: &TestServer, word: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_words_tell_who_leads_and_who_is_a_member() {
+async fn the_words_show_the_leader_and_the_members() {
     let cluster = TestCluster::in_memory(3).await;
     for (member, mode) in [(0, "follower"), (1, "follower"), (2, "leader")] {
         let server = cluster.member(member);

@@ -358,7 +358,7 @@ async fn one_member_alone_is_a_standalone_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_of_a_member_that_is_not_there() {
+async fn only_existing_members_accept_connections() {
     let cluster = TestCluster::in_memory(3).await;
     let request = ConnectRequest { timeout: 1000, ..new_session() };
     for (host, found) in

@@ -31,8 +31,8 @@ const NEVER: Duration = Duration::from_secs(1_000_000);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "slow: scripts/test-all"]
-async fn every_answer_and_event_is_that_of_apache_zookeeper() {
-    all_agree("every_answer_and_event_is_that_of_apache_zookeeper", 8_000, 1).await;
+async fn every_response_and_event_is_that_of_apache_zookeeper() {
+    all_agree("every_response_and_event_is_that_of_apache_zookeeper", 8_000, 1).await;
 }
 
 mod night {

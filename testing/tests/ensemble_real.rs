@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use zk_curator_real::{self as real, RealEnsemble, RealError, Session};
 
 async fn mode(ensemble: &RealEnsemble, server: usize) -> String {
-    let answer = ensemble.server(server).four_letter_word("srvr").await.expect("an answer");
+    let answer = ensemble.server(server).four_letter_word("srvr").await.expect("a response");
     answer.lines().find_map(|line| line.strip_prefix("Mode: ")).unwrap_or(&answer).to_owned()
 }
 

@@ -189,7 +189,7 @@ async fn words_tell_what_the_server_knows() {
 }
 
 #[tokio::test]
-async fn the_trace_mask_is_told_and_set() {
+async fn the_trace_mask_is_read_and_set() {
     let server = TestServer::start().await;
     let address = server.connect_string();
     assert_eq!(ask(&address, "gtmk").await, "306");

@@ -11,10 +11,8 @@ use zk_curator_real::{self as real, RealError, RealZooKeeper, Session};
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn it_serves_when_start_returns_and_answers_every_word() {
-    let Some(zookeeper) =
-        real::or_skip("it_serves_when_start_returns_and_answers_every_word").await
-    else {
+async fn it_serves_every_word_when_start_returns() {
+    let Some(zookeeper) = real::or_skip("it_serves_every_word_when_start_returns").await else {
         return;
     };
     assert_eq!(zookeeper.four_letter_word("ruok").await.unwrap(), "imok");
@@ -148,9 +146,8 @@ async fn several_start_at_once_on_ports_of_their_own() {
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn restart_says_that_somebody_took_the_port() {
-    let Some(mut zookeeper) = real::or_skip("restart_says_that_somebody_took_the_port").await
-    else {
+async fn restart_reports_that_the_port_was_taken() {
+    let Some(mut zookeeper) = real::or_skip("restart_reports_that_the_port_was_taken").await else {
         return;
     };
     let port = zookeeper.addr().port();

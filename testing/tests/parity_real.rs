@@ -26,8 +26,8 @@ const ROOT: &str = "/zk-curator-parity";
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn answers_are_those_of_apache_zookeeper() {
-    let Some(zookeeper) = real::or_skip("answers_are_those_of_apache_zookeeper").await else {
+async fn responses_are_those_of_apache_zookeeper() {
+    let Some(zookeeper) = real::or_skip("responses_are_those_of_apache_zookeeper").await else {
         return;
     };
     let real = zookeeper.connect_string();

@@ -35,9 +35,9 @@ fn lonely_member(data: &std::path::Path) -> RealZooKeeperBuilder {
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn a_read_only_server_answers_as_a_member_without_a_quorum() {
+async fn a_read_only_server_responds_like_a_member_without_quorum() {
     let data = TempDir::new("zk-curator-read-only").unwrap();
-    let test = "a_read_only_server_answers_as_a_member_without_a_quorum";
+    let test = "a_read_only_server_responds_like_a_member_without_quorum";
     let zookeeper = real::or_skip_with(test, lonely_member(data.path())).await;
     if let Some(zookeeper) = &zookeeper {
         let expected = transcript(&zookeeper.connect_string()).await;

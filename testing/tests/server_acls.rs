@@ -107,7 +107,7 @@ async fn permission_comes_before_versions_and_after_existence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_creator_is_who_it_has_proven_to_be() {
+async fn the_creator_has_its_proven_identity() {
     let server = TestServer::in_memory().await;
     let mut alice = RawClient::new(&server).await;
     let mut other = RawClient::new(&server).await;
@@ -154,7 +154,7 @@ async fn the_superuser_may_do_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_for_those_who_may_read() {
+async fn events_are_only_for_clients_that_may_read() {
     let server = TestServer::in_memory().await;
     let mut writer = RawClient::new(&server).await;
     let mut watcher = RawClient::new(&server).await;

@@ -28,7 +28,7 @@ async fn it_refuses_clients_that_are_not_content_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_answers_reads_and_refuses_writes_without_a_transaction() {
+async fn it_serves_reads_and_refuses_writes_without_a_transaction() {
     let server = TestServer::in_memory().await;
     let mut before = RawClient::new(&server).await;
     before.create("/a", CreateMode::Persistent).await.unwrap();

@@ -49,7 +49,7 @@ async fn pipelined_requests_of_a_connection_complete_in_order() {
     let mut last_zxid = 0;
     for (index, sent) in xids.into_iter().enumerate() {
         let Some(Message::Reply { xid, zxid, result }) = zk.message().await else {
-            panic!("no answer")
+            panic!("no response")
         };
         assert_eq!(xid, sent);
         assert!(zxid >= last_zxid);
@@ -123,7 +123,7 @@ async fn a_failed_multi_has_a_result_per_operation_and_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sync_answers_its_path() {
+async fn sync_returns_its_path() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     let sync = Request::Sync(SyncRequest { path: "/no/such".into() });
@@ -164,7 +164,7 @@ async fn an_unknown_auth_scheme_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_opcode_is_answered_and_ends_the_connection() {
+async fn an_unknown_opcode_gets_an_error_and_ends_the_connection() {
     let server = TestServer::in_memory().await;
     for opcode in [OpCode::Check.code(), 9999] {
         let mut zk = RawClient::new(&server).await;

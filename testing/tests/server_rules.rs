@@ -14,7 +14,7 @@ fn on_create(verdict: Verdict) -> impl Fn(&RuleRequest<'_>) -> Verdict + Send + 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_request_is_not_applied_and_earlier_answers_arrive() {
+async fn a_lost_request_is_not_applied_and_earlier_replies_arrive() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     let rule = server.rule(on_create(Verdict::LoseRequest));
@@ -51,7 +51,7 @@ async fn a_lost_reply_belongs_to_a_request_that_was_applied() {
 }
 
 #[tokio::test]
-async fn answers_before_a_lost_one_arrive_over_tcp_too() {
+async fn replies_before_a_lost_one_arrive_over_tcp_too() {
     let server = TestServer::start().await;
     for _ in 0..20 {
         let mut zk = RawClient::over_tcp(&server.connect_string()).await;
@@ -80,7 +80,7 @@ async fn a_disconnected_client_loses_what_was_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_request_is_answered_with_the_error() {
+async fn a_refused_request_gets_the_error() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     let rule = server.rule(on_create(Verdict::Refuse(ErrorCode::OperationTimeout)));
@@ -93,7 +93,7 @@ async fn a_refused_request_is_answered_with_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_request_delays_those_behind_it_and_nobody_else() {
+async fn a_delayed_request_delays_only_the_requests_behind_it() {
     let server = TestServer::in_memory().await;
     let mut other = RawClient::new(&server).await;
     let mut zk = RawClient::new(&server).await;
@@ -178,7 +178,7 @@ async fn the_first_rule_with_an_opinion_wins_until_it_is_used_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_see_who_asks_for_what() {
+async fn rules_see_the_session_and_the_request() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     let mut other = RawClient::new(&server).await;

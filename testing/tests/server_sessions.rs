@@ -107,7 +107,7 @@ async fn a_session_that_moves_closes_its_old_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_session_is_told_so_and_a_wrong_password_as_well() {
+async fn expired_sessions_and_wrong_passwords_are_reported() {
     let server = TestServer::in_memory().await;
     let zk = RawClient::new(&server).await;
     let mut wrong = zk.reattach_request();
@@ -127,7 +127,7 @@ async fn an_expired_session_is_told_so_and_a_wrong_password_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_ahead_is_refused_without_an_answer() {
+async fn a_client_that_is_ahead_is_refused_without_a_response() {
     let server = TestServer::in_memory().await;
     let request = ConnectRequest { last_zxid_seen: 1, timeout: 1000, ..new_session() };
     assert!(RawClient::handshake(&server, request.clone()).await.is_none());
@@ -178,7 +178,7 @@ async fn a_restarted_server_keeps_nodes_and_renews_sessions() {
 }
 
 #[tokio::test]
-async fn a_restarted_server_has_the_same_port_and_refuses_meanwhile() {
+async fn a_restarting_server_keeps_its_port_and_refuses_clients() {
     let server = TestServer::start().await;
     let zk = RawClient::over_tcp(&server.connect_string()).await;
     server.stop().await;
@@ -231,7 +231,7 @@ async fn time_stands_still_for_sessions_while_the_server_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_server_answers_all_requests_in_order() {
+async fn a_released_server_serves_all_requests_in_order() {
     let server = TestServer::in_memory().await;
     let mut zk = RawClient::new(&server).await;
     server.hold();

@@ -164,8 +164,8 @@ async fn a_file_is_replaced_as_a_whole_or_not_at_all() {
     assert!(!new.exists());
 
     for (bytes, part) in [
-        (&b""[..], "is no snapshot"),
-        (b"zkcusnap", "is no snapshot"),
+        (&b""[..], "is not a snapshot"),
+        (b"zkcusnap", "is not a snapshot"),
         (
             &[b"zkcusnap", &[0, 0, 0, 2][..], &[0; 20]].concat(),
             "has version 2 of the format, this is version 1",

@@ -80,7 +80,7 @@ async fn a_client_that_never_says_hello_is_closed_in_time() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_told() {
+async fn unusable_settings_are_reported() {
     let (ca, other) = (Authority::new("ca"), Authority::new("other"));
     let Identity { certificate, key } = ca.server(&[HERE]);
     let foreign = other.server(&[HERE]).key;

@@ -18,7 +18,7 @@ async fn server_with(paths: &[&str]) -> (TestServer, RawClient) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_comes_before_the_answer_to_the_write_that_caused_it() {
+async fn an_event_precedes_the_response_to_the_write_that_caused_it() {
     let (_server, mut zk) = server_with(&["/a"]).await;
     zk.get_data("/a", true).await.unwrap();
     zk.send(set_data("/a", b"x", -1)).await;
@@ -30,7 +30,7 @@ async fn an_event_comes_before_the_answer_to_the_write_that_caused_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_comes_before_any_answer_that_shows_the_change() {
+async fn an_event_precedes_any_response_that_shows_the_change() {
     let (server, mut writer) = server_with(&["/a"]).await;
     let mut reader = RawClient::new(&server).await;
     reader.get_data("/a", true).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_watch_fires_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_once_to_a_watcher_of_data_and_children() {
+async fn a_watcher_of_data_and_children_gets_one_deletion_event() {
     let (_server, mut zk) = server_with(&["/a", "/a/b"]).await;
     zk.children("/a", true).await.unwrap();
     zk.get_data("/a/b", true).await.unwrap();

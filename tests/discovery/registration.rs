@@ -109,7 +109,7 @@ fn invalid_names_are_refused_before_anything_is_sent() {
         let odd = ServiceInstance::builder("orders").id("a").payload(1);
         let odd = odd.service_type(ServiceType::Other("LUNAR".into())).build().unwrap();
         let error = discovery.register(odd).await.unwrap_err();
-        assert!(matches!(error, RegistrationError::Write(_)), "{error:?}");
+        assert!(matches!(error, RegistrationError::Write { .. }), "{error:?}");
         assert_eq!(server.probe().total_requests(), before);
     });
 }
@@ -171,7 +171,7 @@ fn conflicts_follow_their_policy() {
         let old = registered(&zk, "a").await;
         let failing = discovery(&other).on_conflict(OnConflict::Fail);
         let error = failing.register(instance("a")).await.unwrap_err();
-        let RegistrationError::Refused(by) = error else { panic!("{error:?}") };
+        let RegistrationError::Refused { by, .. } = error else { panic!("{error:?}") };
         assert_eq!(by.address.as_deref(), Some("10.0.0.1"));
         assert!(old.is_registered());
 
@@ -208,7 +208,7 @@ fn two_processes_with_one_id_do_not_fight() {
         // It ends, and deletes nothing.
         let mut older = older;
         let error = older.update(|instance| instance.payload = 9).await.unwrap_err();
-        assert!(matches!(error, RegistrationError::Superseded(_)), "{error:?}");
+        assert!(matches!(error, RegistrationError::Superseded { .. }), "{error:?}");
         older.unregister().await.unwrap();
         assert!(newer.is_registered() && server.probe().exists(&node("a")));
         drop(newer);
@@ -315,7 +315,7 @@ fn an_unregistered_instance_does_not_come_back() {
         // Again, and with a change.
         me.unregister().await.unwrap();
         let error = me.update(|instance| instance.payload = 2).await.unwrap_err();
-        assert!(matches!(error, RegistrationError::Ended), "{error:?}");
+        assert!(matches!(error, RegistrationError::Ended { .. }), "{error:?}");
         closes_clean(&server, &zk).await;
     });
 }
@@ -479,7 +479,7 @@ struct Renamed {
 }
 
 #[test]
-fn a_payload_that_is_read_otherwise_than_written_is_replaced_whole() {
+fn a_payload_that_differs_when_read_back_is_replaced_whole() {
     simulated_on(two_in_memory, async |(server, zk, operator)| {
         let discovery =
             ServiceDiscovery::<Renamed>::new(&zk, SERVICES).payload(PayloadCodec::plain());
@@ -507,7 +507,7 @@ fn a_payload_that_is_read_otherwise_than_written_is_replaced_whole() {
 }
 
 #[test]
-fn a_record_that_the_payload_cannot_read_is_drained_and_not_lost() {
+fn a_record_with_an_unreadable_payload_is_drained_not_lost() {
     simulated_on(two_in_memory, async |(server, zk, operator)| {
         let mut me = registered(&zk, "a").await;
         let foreign = r#"{"name":"orders","id":"a","port":[],"payload":{"x":1},"enabled":false}"#;
@@ -590,7 +590,7 @@ fn deleted_instances_come_back_ever_more_slowly() {
         operator.delete(node("b")).await.unwrap();
         state(&ends, |state| matches!(state, RegistrationState::Deleted)).await;
         let error = ends.update(|instance| instance.payload = 2).await.unwrap_err();
-        assert!(matches!(error, RegistrationError::Deleted), "{error:?}");
+        assert!(matches!(error, RegistrationError::Deleted { .. }), "{error:?}");
         idle(Duration::from_secs(60)).await;
         assert!(!server.probe().exists(&node("b")));
         drop(me);
@@ -699,7 +699,7 @@ fn a_registration_of_a_bound_handle_ends_with_its_session() {
         expire(&server, &zk).await;
         until_state(&zk, ConnectionState::Reconnected { same_session: false }).await;
         let updated = timeout(Duration::from_secs(3600), me.update(|one| one.payload = 2)).await;
-        assert!(matches!(updated.unwrap(), Err(RegistrationError::Ended)));
+        assert!(matches!(updated.unwrap(), Err(RegistrationError::Ended { .. })));
         assert!(matches!(me.state(), RegistrationState::Ended));
     });
 }

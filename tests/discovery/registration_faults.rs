@@ -290,7 +290,7 @@ fn a_permanent_instance_that_was_not_deleted_says_so() {
         drop(closed);
         let error = unregistered.unwrap_err();
         assert!(server.probe().exists(NODE), "{error}");
-        assert_matches!(me.unregister().await, Err(RegistrationError::Ended));
+        assert_matches!(me.unregister().await, Err(RegistrationError::Ended { .. }));
     });
 }
 
@@ -308,7 +308,7 @@ fn an_instance_that_others_have_deleted_is_unregistered() {
 
 /// A program renews its instance every few seconds, and gives up waiting in an outage.
 #[test]
-fn renewals_that_nobody_waits_for_are_written_once() {
+fn renewals_without_a_waiter_are_written_once() {
     simulated_with(async |server, zk| {
         let mut me = registered(&zk, "a").await;
         server.partition();

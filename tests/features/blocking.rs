@@ -271,7 +271,7 @@ fn a_lost_session_is_noticed_by_its_guard() {
             lost.join().unwrap();
         });
         assert!(held.is_over());
-        assert_matches!(held.release(), Err(Error::Lost));
+        assert_matches!(held.release(), Err(Error::Lost { .. }));
         // The next session can acquire it.
         mutex(&zk).acquire().unwrap().release().unwrap();
     });

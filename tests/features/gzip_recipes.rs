@@ -208,7 +208,7 @@ fn an_item_that_is_not_compressed_is_reported_once() {
 
 /// As the framework does, or as the cache says; what cannot be decompressed is named.
 #[test]
-fn caches_decompress_where_they_are_told() {
+fn caches_decompress_where_it_is_enabled() {
     both_ways(async |server, one, other| {
         let gzip = compressing(server).await;
         gzip.create("/tree").data("parent").await.unwrap();

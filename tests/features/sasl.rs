@@ -15,7 +15,7 @@ async fn the_framework_refuses_a_server_that_proves_nothing() {
     assert!(!format!("{builder:?}").contains("s3cret"));
     let zk = builder.build().unwrap();
     let started =
-        tokio::time::timeout(Duration::from_secs(10), zk.start()).await.expect("an answer");
+        tokio::time::timeout(Duration::from_secs(10), zk.start()).await.expect("a response");
     let error = started.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AuthFailed);
     let why = format!("{}: the challenge is for another algorithm", server.connect_string());

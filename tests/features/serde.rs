@@ -131,7 +131,7 @@ fn a_value_is_followed() {
 }
 
 #[test]
-fn a_modification_is_made_again_when_somebody_else_was_faster() {
+fn a_modification_is_repeated_if_another_client_was_faster() {
     simulated_with(async |server, zk| {
         let (ours, theirs) = (jobs(&zk), jobs(&connected(&server).await));
         ours.put("/a", &job("a", 0)).await.unwrap();

@@ -11,7 +11,7 @@ use zk_curator_testing::Verdict;
 use zk_curator_tests::{SESSION_TIMEOUT, builder, server, simulated_on, simulated_with, start};
 
 #[test]
-fn a_server_that_is_too_old_is_told_with_the_version_it_needs() {
+fn error_of_an_old_server_names_the_version_it_needs() {
     simulated_with(async |server, zk| {
         // As ZooKeeper 3.4: it knows none of these.
         let _old = server.rule(|request| {
@@ -59,7 +59,7 @@ fn a_server_that_is_too_old_is_told_with_the_version_it_needs() {
 }
 
 #[test]
-fn settings_that_are_no_addresses_are_told_with_what_to_write() {
+fn error_of_a_wrong_address_says_what_to_write() {
     for (connect_string, told) in [
         (
             "http://zk1:2181",

@@ -83,7 +83,7 @@ fn a_protected_create_leaves_no_node() {
 }
 
 #[test]
-fn an_owned_create_leaves_no_node_as_long_as_its_answer_comes() {
+fn an_owned_create_leaves_no_node_if_its_response_arrives() {
     for mode in [CreateMode::Persistent, CreateMode::Ephemeral, CreateMode::PersistentSequential] {
         for (exist, fault) in [(true, FAULTS[0]), (false, FAULTS[0]), (true, FAULTS[3])] {
             let prepare = async |_: &TestServer, zk: &CuratorFramework| parents(zk, exist).await;

@@ -197,7 +197,7 @@ fn a_write_based_on_a_replaced_node_is_refused() {
 }
 
 #[test]
-fn a_receipt_written_by_somebody_else_is_replaced() {
+fn a_receipt_written_by_another_client_is_replaced() {
     simulated_on(counter, async |(server, zk, receipt)| {
         increment(&zk, &receipt).await.unwrap();
         let foreign = receipts(&server).remove(0);
@@ -516,7 +516,7 @@ fn a_close_while_the_outcome_is_unknown_says_so() {
 
 /// Two clients, and a proof that each has its own.
 #[test]
-fn two_clients_that_both_lose_their_answer_are_both_told() {
+fn two_clients_that_lose_their_responses_both_learn_the_outcome() {
     simulated_on(counter, async |(server, zk, receipt)| {
         let other = connected(&server).await;
         let others = Receipt::new(&other, "/counter");

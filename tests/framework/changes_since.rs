@@ -18,7 +18,7 @@ use zk_curator_tests::{
 use EventType::{NodeChildrenChanged, NodeDataChanged, NodeDeleted};
 
 on_each_server! {
-    exactly_what_has_changed_is_told
+    exactly_the_changes_are_returned
 }
 
 fn node(number: usize) -> String {
@@ -72,7 +72,7 @@ async fn assert_nothing_is_left(server: &Server, zk: &CuratorFramework) {
     }
 }
 
-async fn exactly_what_has_changed_is_told(server: Server) {
+async fn exactly_the_changes_are_returned(server: Server) {
     let zk = server.connected().await;
     let zk = zk.using_namespace("app").unwrap();
     let known = populate(&zk, 1_000).await;
@@ -137,7 +137,7 @@ fn paths_are_within_namespace_and_chroot() {
 }
 
 #[test]
-fn each_change_is_told_once_by_however_many_sessions() {
+fn each_change_is_returned_once_by_any_number_of_sessions() {
     simulated_with(async |server, zk| {
         let known = populate(&zk, 1_000).await;
         zk.delete(node(7)).await.unwrap();

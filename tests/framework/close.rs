@@ -91,7 +91,7 @@ fn close_settles_operations_in_a_retry_pause() {
             settled().await;
             let began = Instant::now();
             zk.close().await.unwrap();
-            assert!(began.elapsed() < CLOSE_TIMEOUT / 4, "{which}: nobody was waited for in vain");
+            assert!(began.elapsed() < CLOSE_TIMEOUT / 4, "{which}: close waited in vain");
             operation.await.unwrap().unwrap_err();
             assert_gone(&server, which);
         }
@@ -119,7 +119,7 @@ fn close_settles_operations_that_are_dropped_while_it_runs() {
 
 /// As in `select!` loops: the future exists, but is not polled while the framework is closed.
 #[test]
-fn close_settles_operations_that_nobody_polls() {
+fn close_settles_operations_that_are_not_polled() {
     simulated(async {
         for (which, verdict) in (0..).flat_map(|which| LOST.map(|verdict| (which, verdict))) {
             let Some((server, zk, operation)) = paused(which, verdict).await else { break };
@@ -276,14 +276,14 @@ fn close_waits_a_moment_for_guards_that_hear_of_it() {
 }
 
 #[test]
-fn an_abandoned_create_with_a_lost_answer_is_reported() {
+fn an_abandoned_create_with_a_lost_response_is_reported() {
     simulated_on(patient, async |(server, zk)| {
         let mut errors = zk.background_errors();
         let held = once(&server, OpCode::Create2, Verdict::Delay(PAUSE));
         let mut create = Box::pin(zk.create("/n").owned().into_future());
         tokio::select! {
             biased;
-            _ = &mut create => panic!("it has an answer"),
+            _ = &mut create => panic!("it has a response"),
             () = held.fired() => {}
         }
         drop(create);

@@ -225,19 +225,19 @@ fn a_lock_is_held_by_one_whatever_happens_to_the_servers() {
 
 /// Also when it is repeated: `sync` and the read are one attempt.
 #[test]
-fn a_synced_read_answers_what_the_leader_knows() {
+fn a_synced_read_returns_the_state_of_the_leader() {
     let cases = [Pass, LoseRequest, LoseReply];
     simulated_each_on(cases, two_followers, async |verdict, (cluster, other)| {
         let zk = connected(&cluster, "zk1:2181").await;
         let lag = cluster.lag(0);
         connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
-        assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
+        assert_eq!(zk.exists("/jobs/new").await.expect("a response"), None, "it does not lag");
         let lost =
             cluster.rule(move |request| if request.is(OpCode::Sync) { verdict } else { Pass });
         let lost = lost.times(1);
         let (exists, data, children) =
             (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
-        assert!(exists.synced().await.expect("an answer").is_some(), "{verdict:?}");
+        assert!(exists.synced().await.expect("a response").is_some(), "{verdict:?}");
         assert_eq!(lost.hits(), u64::from(verdict != Pass));
         assert_eq!(data.synced().watched().await.expect("a node").value.0, "x");
         assert_eq!(children.synced().await.expect("a node"), ["new"]);
@@ -248,13 +248,13 @@ fn a_synced_read_answers_what_the_leader_knows() {
 
 /// Also when it is repeated, and where a `sync` proves nothing.
 #[test]
-fn a_linearizable_read_answers_what_was_committed() {
+fn a_linearizable_read_returns_the_committed_state() {
     let cases = [Pass, LoseRequest, LoseReply];
     simulated_each_on(cases, two_followers, async |verdict, (cluster, other)| {
         let zk = connected(&cluster, "zk1:2181").await;
         let lag = cluster.lag_by(0, LATE);
         connected(&cluster, "zk3:2181").await.create("/jobs/new").data("x").await.expect("a node");
-        assert_eq!(zk.exists("/jobs/new").await.expect("an answer"), None, "it does not lag");
+        assert_eq!(zk.exists("/jobs/new").await.expect("a response"), None, "it does not lag");
         let _refused = cluster.rule(|request| {
             if request.is(OpCode::Sync) { Refuse(ErrorCode::Unimplemented) } else { Pass }
         });
@@ -263,12 +263,12 @@ fn a_linearizable_read_answers_what_was_committed() {
         let lost = lost.times(1);
         let (exists, data, children) =
             (zk.exists("/jobs/new"), zk.get_data("/jobs/new"), zk.children("/jobs"));
-        assert!(exists.linearizable().await.expect("an answer").is_some(), "{verdict:?}");
+        assert!(exists.linearizable().await.expect("a response").is_some(), "{verdict:?}");
         assert_eq!(lost.hits(), u64::from(verdict != Pass));
         assert_eq!(data.linearizable().watched().await.expect("a node").value.0, "x");
         assert_eq!(children.linearizable().await.expect("a node"), ["new"]);
         // The check is of a node that is not there.
-        assert_eq!(zk.exists("/none").linearizable().await.expect("an answer"), None);
+        assert_eq!(zk.exists("/none").linearizable().await.expect("a response"), None);
         drop(lag);
         other.delete("/jobs/new").await.expect("a node");
     });
@@ -276,13 +276,13 @@ fn a_linearizable_read_answers_what_was_committed() {
 
 /// Curator's waiter believes its lagging server, and passes.
 #[test]
-fn a_barrier_holds_up_whoever_asks_a_server_that_lags() {
+fn a_barrier_blocks_a_waiter_at_a_lagging_server() {
     simulated_on(two_followers, async |(cluster, zk)| {
         let (keeper, waiter) =
             (connected(&cluster, "zk3:2181").await, connected(&cluster, "zk1:2181").await);
         let lag = cluster.lag(0);
         DistributedBarrier::new(&keeper, "/barrier").set().await.expect("a barrier");
-        assert_eq!(waiter.exists("/barrier").await.expect("an answer"), None, "it does not lag");
+        assert_eq!(waiter.exists("/barrier").await.expect("a response"), None, "it does not lag");
         let barrier = DistributedBarrier::new(&waiter, "/barrier");
         let waiting = tokio::spawn(async move { barrier.wait().await });
         idle(Duration::from_millis(100)).await;
@@ -305,7 +305,7 @@ fn a_stopped_server_refuses_requests_of_a_moved_session() {
         let creates = || cluster.member(first).probe().requests(OpCode::Create2);
         let before = creates();
         cluster.member(first).hold();
-        let lost = zk.create("/jobs/stale").await.expect_err("no answer");
+        let lost = zk.create("/jobs/stale").await.expect_err("no response");
         assert!(lost.may_have_applied());
         zk.wait_connected().await.expect("another server");
         assert_ne!(cluster.attached_to(session), Some(first));
@@ -313,8 +313,8 @@ fn a_stopped_server_refuses_requests_of_a_moved_session() {
         assert_eq!(cluster.attached_to(session), None);
         cluster.member(first).release();
         cluster.until(|_| creates() > before).await;
-        zk.sync("/jobs").await.expect("an answer");
-        assert_eq!(zk.exists("/jobs/stale").await.expect("an answer"), None);
+        zk.sync("/jobs").await.expect("a response");
+        assert_eq!(zk.exists("/jobs/stale").await.expect("a response"), None);
     });
 }
 

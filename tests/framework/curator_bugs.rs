@@ -53,7 +53,7 @@ fn curator_675_an_error_is_reported_exactly_once() {
         let refused =
             rule_if(&server, |request| request.is_delete(), Verdict::Refuse(ErrorCode::NoAuth));
         assert_eq!(zk.delete("/a").guaranteed().await.unwrap_err().kind(), ErrorKind::NoAuth);
-        assert!(tokio::time::timeout(HOUR, errors.next()).await.is_err(), "told already");
+        assert!(tokio::time::timeout(HOUR, errors.next()).await.is_err(), "reported already");
         drop(zk.create("/a").owned().await.unwrap());
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         assert_eq!(refused.hits(), 2);
@@ -196,7 +196,7 @@ fn curator_506_a_guard_deletes_its_own_node_and_no_other() {
 
 /// CURATOR-590/643: deleted parents were created again, empty.
 #[test]
-fn curator_590_parents_come_back_only_for_those_who_ask() {
+fn curator_590_parents_are_recreated_only_if_requested() {
     simulated_with(async |server, zk| {
         zk.create("/p").data("important").await.unwrap();
         let node = zk.create("/p/n").mode(CreateMode::Ephemeral).protected().owned().await.unwrap();

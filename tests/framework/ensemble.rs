@@ -117,7 +117,7 @@ fn curator_593_the_ensemble_tracker_keeps_the_chroot() {
         let epoch = zk.status().epoch;
         server.disconnect_all();
         reconnected(&zk, epoch).await;
-        assert!(!names.asked().contains(&"seed:2181".to_owned()), "it is no member");
+        assert!(!names.asked().contains(&"seed:2181".to_owned()), "it is not a member");
         // And changes are followed.
         configure(&admin, "server.1=three:2888:3888;2183\nversion=100000002").await;
         servers(&zk, "three:2183/app").await;
@@ -143,7 +143,7 @@ fn members_are_reached_by_the_addresses_that_are_given() {
 
 /// CURATOR-551: writing an equal configuration is not a change.
 #[test]
-fn curator_551_a_configuration_that_is_as_it_was_moves_nobody() {
+fn curator_551_an_equal_configuration_moves_no_client() {
     simulated_on(server, async |(server, names, admin)| {
         configure(&admin, TWO).await;
         let zk = start(following(&server, &names).connect_string("one:2181")).await;
@@ -295,7 +295,7 @@ fn servers_replaced_during_a_session_start_are_remembered() {
 }
 
 #[test]
-fn who_does_not_follow_the_ensemble_asks_nothing() {
+fn without_an_ensemble_tracker_no_request_is_sent() {
     simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let probe = server.probe();

@@ -135,7 +135,7 @@ fn data_over_the_limit_are_refused_before_they_are_sent() {
             assert_eq!(error.kind(), ErrorKind::TooLarge);
             assert!(!error.may_have_applied());
         }
-        assert_eq!(server.probe().total_requests(), before, "and the connection goes on");
+        assert_eq!(server.probe().total_requests(), before, "the connection continues");
         // A request of exactly the largest size is sent.
         let fits = vec![1; (1 << 20) - 100];
         zk.set_data("/a", fits.clone()).await.unwrap();

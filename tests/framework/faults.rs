@@ -23,7 +23,7 @@ use zk_curator_tests::{
 // Creates.
 
 #[test]
-fn a_protected_create_with_a_lost_answer_is_found_by_its_prefix() {
+fn a_protected_create_with_a_lost_response_is_found_by_prefix() {
     let cases = [CreateMode::Persistent, CreateMode::EphemeralSequential];
     simulated_each(cases, async |mode, server, zk| {
         zk.create("/p").await.unwrap();
@@ -220,7 +220,7 @@ fn curator_268_a_create_with_a_lost_response_may_have_applied() {
 
 /// CURATOR-308: a container parent is removed before its child is created.
 #[test]
-fn curator_308_parents_that_vanish_are_created_anew() {
+fn curator_308_parents_that_vanish_are_created_again() {
     simulated_with(async |server, zk| {
         zk.create("/a/b/c").creating_parents_as_containers().await.unwrap();
         zk.delete("/a/b/c").await.unwrap();
@@ -251,7 +251,7 @@ fn parents_that_never_stay_are_no_node_and_no_endless_loop() {
 }
 
 #[test]
-fn a_lost_answer_to_the_creation_of_a_parent_is_no_matter() {
+fn a_lost_response_to_the_creation_of_a_parent_is_harmless() {
     simulated_with(async |server, zk| {
         let lost = once(&server, OpCode::CreateContainer, Verdict::LoseReply);
         zk.create("/a/b/c").creating_parents_as_containers().await.unwrap();
@@ -450,7 +450,7 @@ fn a_delete_in_the_next_session_spares_another_clients_node() {
 }
 
 #[test]
-fn deleting_children_goes_on_after_any_lost_answer() {
+fn deleting_children_continues_after_any_lost_response() {
     let cases = pairs(1..=4, [Verdict::LoseReply, Verdict::LoseRequest]);
     simulated_each(cases, async |(nth, verdict), server, zk| {
         zk.create("/p/a/b").creating_parents().await.unwrap();
@@ -522,7 +522,7 @@ fn a_write_at_version_minus_one_is_not_repeated() {
 }
 
 #[test]
-fn a_transaction_with_a_lost_answer_is_not_repeated() {
+fn a_transaction_with_a_lost_response_is_not_repeated() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
         let lost = once(&server, OpCode::Multi, verdict);
         let error = zk.transaction().create("/a", "").commit().await.unwrap_err();
@@ -602,7 +602,7 @@ fn a_session_that_cannot_be_opened_is_tried_again() {
 }
 
 #[test]
-fn a_session_that_is_never_opened_hangs_nobody() {
+fn start_and_close_end_without_a_session() {
     simulated_on(TestServer::in_memory, async |server| {
         let zk = misbehaving(&server, Misbehaviour::Hangs);
         assert_eq!(zk.start().await.unwrap_err().kind(), ErrorKind::ConnectionLoss);

@@ -147,7 +147,7 @@ fn a_failed_owned_delete_says_that_it_may_have_been_applied() {
 }
 
 #[test]
-fn close_performs_what_is_owed() {
+fn close_performs_pending_cleanup() {
     simulated_with(async |server, zk| {
         for n in 0..100 {
             drop(zk.create(format!("/n{n}")).owned().await.unwrap());
@@ -157,7 +157,7 @@ fn close_performs_what_is_owed() {
 }
 
 #[test]
-fn close_performs_what_is_owed_in_another_session_if_it_has_to() {
+fn close_performs_pending_cleanup_in_a_new_session() {
     simulated_with(async |server, zk| {
         let node = zk.create("/n").owned().await.unwrap();
         // The drop meets a session that has just ended, and close comes before the next has begun.
@@ -170,7 +170,7 @@ fn close_performs_what_is_owed_in_another_session_if_it_has_to() {
 }
 
 #[test]
-fn close_gives_up_on_what_is_owed_at_its_timeout() {
+fn close_gives_up_on_pending_cleanup_at_its_timeout() {
     simulated_on(TestServer::in_memory, async |server| {
         let close_timeout = Duration::from_secs(2);
         let zk = start(builder(&server).close_timeout(close_timeout)).await;

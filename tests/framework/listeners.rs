@@ -254,7 +254,7 @@ fn the_circuit_breaker_gives_up_with_its_policy() {
 // Errors in the background
 
 #[test]
-fn what_fails_in_the_background_is_told_to_those_who_follow() {
+fn background_errors_reach_followers() {
     simulated_on(impatient, async |(server, zk)| {
         let mut errors = zk.background_errors();
         let mut late = Box::pin(zk.background_errors().into_stream());
@@ -278,7 +278,7 @@ fn what_fails_in_the_background_is_told_to_those_who_follow() {
         while late.next().await.is_some() {
             rest += 1;
         }
-        assert!(rest >= 1, "the last ones are kept for those who come late");
+        assert!(rest >= 1, "the last errors are kept for late followers");
     });
 }
 

@@ -305,7 +305,7 @@ fn a_modification_reports_that_it_hit_another_node() {
         let error = typed.modify_from(node, |n| n + 1).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadVersion);
         assert!(
-            error.may_have_applied() && error.to_string().contains("created in place"),
+            error.may_have_applied() && error.to_string().contains("re-created after it was read"),
             "{error}"
         );
         assert_eq!(server.probe().data("/n").unwrap(), "2");

@@ -26,7 +26,7 @@ fn names(children: &[ChildData]) -> Vec<&str> {
 }
 
 #[test]
-fn each_read_is_answered_for_itself() {
+fn each_read_has_its_own_result() {
     simulated_with(async |server, zk| {
         let zk = zk.using_namespace("app").unwrap();
         zk.create("/a").creating_parents().data("1").await.unwrap();
@@ -96,7 +96,7 @@ fn the_options_of_reads_apply() {
 }
 
 #[test]
-fn an_answer_that_is_too_large_is_asked_for_in_halves() {
+fn a_read_with_too_large_a_response_is_halved() {
     simulated_on(TestServer::in_memory, async |server| {
         let zk = start(builder(&server).max_frame(5_000).max_response(10_000)).await;
         for number in 0..20 {

@@ -27,7 +27,7 @@ use zk_curator_tests::{
 };
 
 #[test]
-fn an_inspection_shows_who_holds_and_who_waits() {
+fn an_inspection_shows_holders_and_waiters() {
     let _alone = ALONE.lock();
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let inspection = zk.using_namespace("ns").unwrap().inspect();
@@ -330,7 +330,10 @@ fn an_item_that_cannot_be_worked_off_is_warned_of() {
         let queue = LockingQueue::new(&zk, "/queue").max_deliveries(2);
         queue.put("poison").await.unwrap();
         let run = queue.consumer().run(1, async |_| Err::<(), _>("spoiled"));
-        assert!(tokio::time::timeout(Duration::from_secs(3600), run).await.is_err(), "it goes on");
+        assert!(
+            tokio::time::timeout(Duration::from_secs(3600), run).await.is_err(),
+            "it keeps running"
+        );
         told.assert("WARN an item goes back to its place", "error=spoiled");
         told.assert("WARN an item became a dead letter", "attempt=2");
         let warnings =
@@ -363,7 +366,7 @@ fn a_session_whose_task_ends_early_is_a_warning() {
 /// Until it times out, other clients wait for the end of its ephemeral nodes.
 #[test]
 fn a_lost_session_that_no_server_hears_of_is_a_warning() {
-    const WARNING: &str = "WARN closed before the servers were told of a lost session";
+    const WARNING: &str = "WARN closed before the servers learned of a lost session";
     let (told, _guards) = listen();
     simulated_with(async |server, zk| {
         server.stop().await;
@@ -505,5 +508,5 @@ fn a_main_that_ends_without_close_is_warned_of() {
         drop(kept);
     }
     told.assert(LEFT, "Call close() and await it before the runtime ends, even if `?` leaves main");
-    told.assert(DROPPED, "Call close() and await it, also where `?` leaves main");
+    told.assert(DROPPED, "Await close(), also before `?` returns from main");
 }

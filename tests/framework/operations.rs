@@ -14,7 +14,7 @@ use zk_curator_tests::{
 };
 
 #[test]
-fn create_makes_a_persistent_empty_node_that_everybody_may_use() {
+fn create_makes_an_open_persistent_empty_node() {
     simulated_with(async |server, zk| {
         let created = zk.create("/a").await.unwrap();
         assert_eq!(created.path, "/a");
@@ -154,7 +154,7 @@ fn an_owned_create_with_siblings_is_one_flight_and_lists_itself() {
 }
 
 #[test]
-fn get_data_and_exists_answer_data_and_stat() {
+fn get_data_and_exists_return_data_and_stat() {
     simulated_with(async |_server, zk| {
         assert_eq!(zk.exists("/a").await.unwrap(), None);
         let created = zk.create("/a").data("1").await.unwrap();
@@ -244,7 +244,7 @@ fn sync_asks_the_server() {
 }
 
 #[test]
-fn delete_honours_version_and_children_and_is_quiet_when_told() {
+fn delete_honours_version_children_and_quietly() {
     simulated_with(async |server, zk| {
         zk.create("/a/b/c").creating_parents().await.unwrap();
         zk.create("/a/b/d/e").creating_parents().await.unwrap();

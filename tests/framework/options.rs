@@ -33,7 +33,7 @@ fn reads_only() -> Vec<Acl> {
 /// CURATOR-268/584: the repetition of a create whose response was lost says NodeExists of our own
 /// node.
 #[test]
-fn curator_268_an_idempotent_create_with_a_lost_answer_succeeds() {
+fn curator_268_idempotent_create_survives_a_lost_response() {
     simulated_with(async |server, zk| {
         for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
             let lost = once(&server, OpCode::Create2, verdict);
@@ -102,7 +102,7 @@ fn contradicting_options_are_refused_and_never_sent() {
 // create: or set data
 
 #[test]
-fn or_set_data_creates_or_replaces_and_answers_the_stat() {
+fn or_set_data_creates_or_replaces_and_returns_the_stat() {
     simulated_with(async |server, zk| {
         let created = zk.create("/a").data("1").or_set_data().await.unwrap();
         assert_eq!(created.stat.version, 0);
@@ -135,13 +135,13 @@ fn curator_719_or_set_data_creates_a_node_that_goes_in_between() {
 
 /// CURATOR-341: the create was sent again after the write.
 #[test]
-fn curator_341_a_lost_answer_to_the_write_does_not_create_again() {
+fn curator_341_a_lost_write_response_creates_no_second_node() {
     simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let lost = once(&server, OpCode::SetData, Verdict::LoseReply);
         let before = server.probe().requests(OpCode::Create2);
         let error = zk.create("/a").data("new").or_set_data().await.unwrap_err();
-        assert!(error.may_have_applied(), "somebody else may have written since: {error}");
+        assert!(error.may_have_applied(), "another client may have written since: {error}");
         assert_eq!((lost.hits(), server.probe().requests(OpCode::Create2)), (1, before + 1));
         // An idempotent create is repeated.
         let lost = once(&server, OpCode::SetData, Verdict::LoseReply);
@@ -153,7 +153,7 @@ fn curator_341_a_lost_answer_to_the_write_does_not_create_again() {
 // set data: idempotent
 
 #[test]
-fn an_idempotent_write_with_a_lost_answer_succeeds() {
+fn an_idempotent_write_survives_a_lost_response() {
     simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         for version in 0..2 {
@@ -533,7 +533,7 @@ fn a_persistent_watch_reports_paths_within_the_namespace() {
                     break assert_eq!(why, WatchEnded::SessionLost);
                 }
                 Some(_) => {}
-                None => panic!("the end was not told"),
+                None => panic!("the end was not reported"),
             }
         }
         assert_eq!(plain.next().await, None);
@@ -564,7 +564,7 @@ fn curator_14_a_watch_is_removed_with_its_handle_or_by_name() {
 // many concurrently
 
 #[test]
-fn fan_out_runs_a_limited_number_at_a_time_and_answers_in_order() {
+fn fan_out_has_a_limit_and_returns_results_in_order() {
     simulated_with(async |server, zk| {
         let refused = fan_out(0, (0..2).map(|n| zk.create(format!("/{n}")))).await;
         assert_eq!(refused.len(), 2);

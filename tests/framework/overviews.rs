@@ -66,7 +66,7 @@ async fn identities_are_those_of_the_connection(server: Server) {
 }
 
 #[test]
-fn servers_that_know_none_of_them_are_told_apart() {
+fn servers_without_the_requests_are_unsupported() {
     simulated_with(async |server, zk| {
         let _old = server.rule(|request| {
             let known = [OpCode::GetEphemerals, OpCode::GetAllChildrenNumber, OpCode::WhoAmI];

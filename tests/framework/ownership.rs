@@ -29,7 +29,7 @@ async fn waits_for_loss(server: &TestServer, ownership: &Ownership) -> tokio::ta
 }
 
 #[test]
-fn an_owned_node_knows_who_it_is() {
+fn an_owned_node_knows_its_path_stat_and_token() {
     simulated_with(async |server, zk| {
         let first = ephemeral(&zk).await;
         assert_eq!((first.path(), first.name()), ("/n", "n"));
@@ -46,7 +46,7 @@ fn an_owned_node_knows_who_it_is() {
 }
 
 #[test]
-fn an_owned_ephemeral_node_whose_answer_is_lost_is_found() {
+fn an_owned_ephemeral_node_survives_a_lost_response() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
         let lost = once(&server, OpCode::Create2, verdict);
         let create = zk.create("/n").mode(CreateMode::Ephemeral).data("one");
@@ -191,7 +191,7 @@ fn a_dropped_name_is_deleted_before_later_requests() {
                 // Had the delete not been first, this would fail with NodeExists.
                 zk.create(&path).await.unwrap();
                 zk.delete(&path).await.unwrap();
-                assert_eq!(server.probe().total_requests() - before, 4, "nobody looks first");
+                assert_eq!(server.probe().total_requests() - before, 4, "no read comes first");
             }
         }
     });
@@ -241,7 +241,7 @@ async fn replace(zk: &CuratorFramework, path: &str) {
 }
 
 #[test]
-fn a_guard_never_deletes_the_node_of_somebody_else() {
+fn a_guard_never_deletes_the_node_of_another_client() {
     simulated_each_on([true, false], two_in_memory, async |dropped, (server, zk, other)| {
         for node in shared_names(&zk).await {
             let path = node.path().to_owned();
@@ -388,7 +388,7 @@ fn a_node_that_is_found_and_replaced_is_not_deleted() {
 }
 
 #[test]
-fn deleting_what_somebody_else_has_deleted_is_no_node() {
+fn deleting_a_node_that_another_client_deleted_is_no_node() {
     simulated_with(async |server, zk| {
         let node = ephemeral(&zk).await;
         connected(&server).await.delete("/n").await.unwrap();
@@ -489,7 +489,7 @@ fn confirm_asks_for_the_node_and_watches_it() {
         let watch = node.ownership().confirm().await.unwrap();
         server.remove("/n").unwrap();
         assert_eq!(watch.await.unwrap().event_type, EventType::NodeDeleted);
-        assert!(!node.ownership().is_over(), "nobody has asked since");
+        assert!(!node.ownership().is_over(), "no request was sent since");
         let error = node.ownership().confirm().await.unwrap_err();
         assert_eq!(
             (error.kind(), error.operation(), error.path()),
@@ -539,7 +539,7 @@ fn lost_survives_an_outage_beyond_the_connection_timeout() {
         assert!(!lost.is_finished());
         until(&server, |probe| !probe.watches().is_empty()).await;
         connected(&server).await.delete("/n").await.unwrap();
-        timeout(Duration::from_secs(1), lost).await.expect("nobody looked again").unwrap();
+        timeout(Duration::from_secs(1), lost).await.expect("no task read the node again").unwrap();
         drop(node.leak());
     });
 }
@@ -576,7 +576,7 @@ fn a_fenced_transaction_is_applied_while_the_node_exists() {
             .commit()
             .await
             .unwrap();
-        assert_eq!(results.len(), 2, "the fence is not among the answers: {results:?}");
+        assert_eq!(results.len(), 2, "the fence is not among the results: {results:?}");
 
         connected(&server).await.delete("/n").await.unwrap();
         let error = node.ownership().fenced().set_data("/data", "2").commit().await.unwrap_err();

@@ -181,7 +181,7 @@ fn an_error_that_no_retry_mends_is_returned_at_once() {
 }
 
 #[test]
-fn reads_and_sync_are_sent_again_after_a_lost_answer() {
+fn reads_and_sync_are_sent_again_after_a_lost_response() {
     simulated_under(RetryOneTime::new(PAUSE), async |server, zk| {
         zk.create("/a").await.unwrap();
         for opcode in [OpCode::GetData, OpCode::Exists, OpCode::GetChildren2, OpCode::Sync] {

@@ -76,7 +76,7 @@ impl Spawn for Gone {
 }
 
 #[test]
-fn nobody_waits_for_tasks_that_never_run() {
+fn calls_fail_if_tasks_never_run() {
     simulated_on(TestServer::in_memory, async |server| {
         let zk = builder(&server).spawner(Arc::new(Gone)).build().unwrap();
         let mut states = zk.states();

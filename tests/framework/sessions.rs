@@ -35,7 +35,7 @@ async fn error_told(zk: &CuratorFramework, of: impl Future<Output = ()>) -> Erro
 }
 
 #[test]
-fn a_session_is_handed_over_with_its_ephemeral_nodes() {
+fn a_session_is_transferred_with_its_ephemeral_nodes() {
     simulated_with(async |server, zk| {
         let session = session_id(&zk);
         zk.create("/plain").mode(CreateMode::Ephemeral).await.unwrap();
@@ -75,7 +75,7 @@ fn a_session_is_handed_over_with_its_ephemeral_nodes() {
 }
 
 #[test]
-fn a_session_that_has_expired_is_not_resumed_and_that_is_told() {
+fn an_expired_session_is_not_resumed_and_is_reported() {
     simulated_with(async |server, zk| {
         let credentials = zk.detach().await.unwrap();
         assert!(server.expire(credentials.id.get()).await);

@@ -161,7 +161,7 @@ fn every_file_with_tests_belongs_to_a_program() {
             let module = file.file_stem().expect("a name").to_string_lossy().into_owned();
             assert!(
                 module == "main" || main.contains(&format!("mod {module};")),
-                "nobody compiles {}",
+                "{} is not compiled",
                 file.display()
             );
         }

@@ -280,7 +280,7 @@ fn close_without_a_server_says_so_within_its_timeouts() {
         let began = Instant::now();
         let error = zk.close().await.unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::ConnectionLoss, "close"));
-        assert_eq!(began.elapsed(), close_timeout, "nothing was owed");
+        assert_eq!(began.elapsed(), close_timeout, "no cleanup was pending");
         assert_eq!(zk.state(), Closed);
     });
 }
@@ -400,7 +400,7 @@ fn the_end_of_the_runtime_ends_what_other_runtimes_wait_for() {
             assert_eq!(zk.get_data("/a").await.unwrap_err().kind(), ErrorKind::Closed);
         })
         .await
-        .expect("somebody waits for a task that has gone");
+        .expect("a call waits for a task that has gone");
     });
 }
 
@@ -519,7 +519,7 @@ fn everything_works_on_one_thread_over_tcp() {
 }
 
 #[test]
-fn a_read_only_server_will_do_for_those_who_say_so() {
+fn read_only_servers_are_accepted_if_allowed() {
     simulated_on(TestServer::in_memory, async |server| {
         let writer = connected(&server).await;
         writer.create("/a").data("1").await.unwrap();

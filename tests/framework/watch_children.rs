@@ -60,7 +60,7 @@ fn requests(probe: &Probe) -> u64 {
 }
 
 #[test]
-fn the_present_children_are_told_and_every_difference() {
+fn the_present_children_and_every_difference_are_returned() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
         let mut watch = zk.watch_children("/p");
         assert_eq!(next(&mut watch).await, None);
@@ -103,7 +103,7 @@ fn a_change_of_children_costs_one_request() {
         assert_eq!(cost(&mut watch, 2).await, 1);
         delete(&other, &["/p/b"]).await;
         create(&other, &["/p/b"]).await;
-        assert_eq!(cost(&mut watch, 2).await, 1, "one that has returned");
+        assert_eq!(cost(&mut watch, 2).await, 1, "a child that has returned");
         delete(&other, &["/p/a", "/p/b"]).await;
         assert_eq!(cost(&mut watch, 2).await, 1);
         delete(&other, &["/p"]).await;
@@ -116,7 +116,7 @@ fn a_change_of_children_costs_one_request() {
 }
 
 #[test]
-fn a_child_that_left_and_came_back_is_told_with_identity() {
+fn a_recreated_child_is_reported_with_identity() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&other, &["/p", "/p/a", "/p/b"]).await;
         let mut watch = zk.watch_children("/p").identity();
@@ -144,7 +144,7 @@ fn a_child_that_left_and_came_back_is_told_with_identity() {
 }
 
 #[test]
-fn who_joins_and_who_leaves_is_told_one_by_one() {
+fn joins_and_leaves_are_reported_one_by_one() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut diff = zk.watch_children("/p").identity().diff();
         let first = tokio::join!(event(&mut diff), async {
@@ -201,7 +201,7 @@ fn without_identity_one_that_came_back_has_stayed() {
 
 /// The children change again between the listing and the check of the returned ones.
 #[test]
-fn a_child_that_goes_while_it_is_looked_at_is_told_once() {
+fn a_child_deleted_during_its_read_is_reported_once() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         create(&other, &["/p", "/p/a", "/p/b"]).await;
         let mut diff = zk.watch_children("/p").identity().diff();
@@ -235,7 +235,7 @@ fn a_child_that_goes_while_it_is_looked_at_is_told_once() {
 
 /// The connection is back, and the circuit breaker does not say so yet.
 #[test]
-fn a_settled_state_is_told_while_a_circuit_is_open() {
+fn a_settled_state_is_returned_while_a_circuit_is_open() {
     const REST: Duration = Duration::from_secs(1);
     simulated_with(async |server, other| {
         let zk = start(builder(&server).circuit_breaker(RetryForever::new(REST * 100))).await;

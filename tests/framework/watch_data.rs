@@ -46,7 +46,7 @@ fn requests(probe: &Probe) -> u64 {
 }
 
 #[test]
-fn the_present_state_is_told_and_every_difference() {
+fn the_present_state_and_every_difference_are_returned() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
         let mut watch = zk.watch_data("/a");
         assert_eq!(watch.path(), "/a");
@@ -119,7 +119,7 @@ fn a_change_costs_one_request() {
 }
 
 #[test]
-fn the_last_state_is_told_once_after_an_outage_if_it_differs() {
+fn after_an_outage_a_different_state_is_returned_once() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.create("/a").data("1").await.unwrap();
         let mut watch = zk.watch_data("/a");
@@ -362,7 +362,7 @@ async fn apart() -> (TestCluster, MemoryConnector, CuratorFramework) {
 /// available for longer than the history is required. It shows an older state, which is not
 /// returned.
 #[test]
-fn an_older_state_of_a_lagging_server_is_never_told() {
+fn an_older_state_of_a_lagging_server_is_never_returned() {
     simulated_each_on([false, true], apart, async |deleted, (cluster, host, zk)| {
         zk.create("/a").data("old").await.unwrap();
         cluster.until(|probe| probe.member(0).exists("/a")).await;

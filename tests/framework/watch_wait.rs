@@ -94,7 +94,7 @@ fn data_are_waited_for() {
 }
 
 #[test]
-fn whoever_waits_survives_an_outage() {
+fn waits_survive_an_outage() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         zk.create("/here").await.unwrap();
         let waiting = (

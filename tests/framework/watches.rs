@@ -155,7 +155,7 @@ fn a_dropped_watch_is_removed_and_not_armed_again() {
 }
 
 #[test]
-fn a_watched_read_whose_answer_is_lost_leaves_one_watch() {
+fn a_watched_read_with_a_lost_response_leaves_one_watch() {
     simulated_with(async |server, zk| {
         zk.create("/a").await.unwrap();
         let lost = server.rule(|request| match request.is(zk_curator_proto::OpCode::GetData) {

@@ -32,7 +32,7 @@ async fn lead(zk: &CuratorFramework, kind: &str, label: &str) -> Result<(), Erro
 fn assert_done(done: &Result<(), Error>) {
     // A session may be lost where everything is slow: the witness is gone with it.
     let is_lost = |error: &Error| match error {
-        Error::Lost => true,
+        Error::Lost { .. } => true,
         Error::Framework(error) => comes_with_a_lost_session(error),
         _ => false,
     };
@@ -131,7 +131,7 @@ async fn java_and_rust_meet(connect_string: &str) {
     java.says("SEES rust (leader), java").await;
     assert_eq!(ids(selector.participants().await.unwrap()), ["rust", "java"]);
     assert!(selector.interrupt_leadership());
-    assert!(matches!(leading.await.unwrap(), Err(Error::Interrupted)));
+    assert!(matches!(leading.await.unwrap(), Err(Error::Interrupted { .. })));
     java.says("HELD selector").await;
     assert_eq!(next(&mut at_selector).await, "java");
     assert_eq!(selector.leader().await.unwrap().unwrap().label, "java");

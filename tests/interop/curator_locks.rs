@@ -32,7 +32,7 @@ impl Contender {
             let done = self.round(kind, &mut rng).await;
             // A session may be lost where everything is slow: the witness is gone with it.
             let lost = |error: &Error| match error {
-                Error::Lost => true,
+                Error::Lost { .. } => true,
                 Error::Framework(error) => comes_with_a_lost_session(error),
                 _ => false,
             };

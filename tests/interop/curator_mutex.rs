@@ -30,7 +30,7 @@ async fn contend(zk: CuratorFramework, label: &'static str) -> Vec<String> {
         let witness = zk.create(WITNESS).mode(CreateMode::Ephemeral).data(label).await;
         assert!(
             witness.is_ok(),
-            "round {round} of {label}: somebody else holds the lock: {witness:?}"
+            "round {round} of {label}: another client holds the lock: {witness:?}"
         );
         let count = zk.get_data(COUNTER).await.unwrap();
         let count: u64 = std::str::from_utf8(&count).unwrap().parse().unwrap();

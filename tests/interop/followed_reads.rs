@@ -10,14 +10,14 @@ use zk_curator_real::{self as real, RealZooKeeper};
 use zk_curator_tests::{Server, builder_for, on_each_server, real_time, start};
 
 on_each_server! {
-    restarted: followed_data_are_told
+    restarted: followed_data_are_returned
 }
 on_each_server! {
-    children_that_have_returned_are_told_apart
+    recreated_children_are_distinguished
     many_nodes_are_read_in_one_request
 }
 
-async fn followed_data_are_told(mut server: Server) {
+async fn followed_data_are_returned(mut server: Server) {
     let (zk, other) = (server.connected().await, server.connected().await);
     let mut watch = zk.watch_data("/a");
     assert!(watch.next().await.unwrap().is_none());
@@ -59,7 +59,7 @@ async fn events(diff: &mut ChildrenDiff, count: usize) -> Vec<ChildEvent> {
 }
 
 /// `cversion` counts the creations: `DataNode.copyStat`.
-async fn children_that_have_returned_are_told_apart(server: Server) {
+async fn recreated_children_are_distinguished(server: Server) {
     let (zk, other) = (server.connected().await, server.connected().await);
     let joined = |name: &str| ChildEvent::Joined(name.to_owned());
     let left = |name: &str| ChildEvent::Left(name.to_owned());

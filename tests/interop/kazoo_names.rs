@@ -43,7 +43,7 @@ impl Kazoo {
     }
 
     async fn answer(&mut self) -> String {
-        self.output.next_line().await.unwrap().expect("an answer")
+        self.output.next_line().await.unwrap().expect("a response")
     }
 
     async fn run(&mut self, command: &str) -> String {

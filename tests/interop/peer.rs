@@ -39,7 +39,7 @@ impl Peer {
     pub(crate) async fn tell(&mut self, command: &str) -> String {
         self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
         let answer = timeout(self.patience, self.answers.next_line()).await;
-        answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no answer to {command:?}"))
+        answer.ok().and_then(Result::unwrap).unwrap_or_else(|| panic!("no response to {command:?}"))
     }
 
     /// Ends the program's input and waits for its exit. The program closes its session first.

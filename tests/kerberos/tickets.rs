@@ -142,8 +142,8 @@ fn wrong_principals_of_servers_are_named() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn wrong_keys_and_principals_of_clients_are_told_apart() {
-    let test = "wrong_keys_and_principals_of_clients_are_told_apart";
+fn errors_of_wrong_client_keys_and_principals_differ() {
+    let test = "errors_of_wrong_client_keys_and_principals_differ";
     in_realm(test, LONG, async |realm: Realm| {
         realm.use_keytab(ALICE).await;
         let server = realm.server().await;
@@ -158,8 +158,8 @@ fn wrong_keys_and_principals_of_clients_are_told_apart() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn different_clocks_are_told() {
-    in_realm("different_clocks_are_told", LONG, async |mut realm: Realm| {
+fn different_clocks_are_reported() {
+    in_realm("different_clocks_are_reported", LONG, async |mut realm: Realm| {
         realm.use_keytab(ALICE).await;
         let server = realm.server().await;
         realm.kdc.restart_an_hour_ahead().await.unwrap();

@@ -131,7 +131,7 @@ fn requests_of_a_client_that_does_not_read_wait() {
 }
 
 #[test]
-fn a_multi_read_answers_no_more_than_may_wait() {
+fn a_multi_read_response_is_limited_by_the_backlog() {
     alone(async {
         let mut meter = Meter::default();
         let server = TestServer::in_memory().await;
@@ -139,7 +139,7 @@ fn a_multi_read_answers_no_more_than_may_wait() {
         node(&mut zk, "/large", MB / 2).await;
         let many = |reads| Request::MultiRead(vec![ReadOp::GetData(get_data("/large")); reads]);
         let Ok(Response::ReadResults(results)) = zk.call(many(31)).await else {
-            panic!("no answer")
+            panic!("no response")
         };
         assert_eq!(results.len(), 31);
         drop(results);

@@ -52,21 +52,21 @@ fn at_every_step<F: Future>(late: bool, mut mortal: impl FnMut(CuratorFramework)
             }
         })
         .await
-        .unwrap_or_else(|_| panic!("step {step}: somebody waits for ever\n{}", server.probe()));
+        .unwrap_or_else(|_| panic!("step {step}: a member waits forever\n{}", server.probe()));
         all_close_clean(&server, [first, third]).await;
         done && !replaced
     });
 }
 
 #[test]
-fn an_enter_leaves_nothing_and_blocks_nobody() {
+fn a_dropped_enter_leaves_nothing_and_blocks_no_member() {
     for late in [false, true] {
         at_every_step(late, |zk| async move { round(&zk).await.unwrap() });
     }
 }
 
 #[test]
-fn a_leave_leaves_nothing_and_blocks_nobody() {
+fn a_dropped_leave_leaves_nothing_and_blocks_no_member() {
     for late in [false, true] {
         at_every_step(late, |zk| async move {
             let round = barrier(&zk).enter().await.unwrap();

@@ -61,7 +61,7 @@ fn the_next_leader_takes_over_with_its_own_published_value() {
 }
 
 #[test]
-fn an_observer_is_told_of_leaders_values_and_their_absence() {
+fn an_observer_sees_leaders_values_and_their_absence() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut observer = election(&other).observe();
         assert_eq!(value(&mut observer).await, None);
@@ -96,7 +96,7 @@ fn an_observer_is_a_stream_that_ends_with_its_first_error() {
         leader.proclaim("two").await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap().unwrap().value, "two");
         zk.close().await.unwrap();
-        assert!(matches!(stream.next().await, Some(Err(Error::Closed))));
+        assert!(matches!(stream.next().await, Some(Err(Error::Closed { .. }))));
         assert!(stream.next().await.is_none());
     });
 }
@@ -163,23 +163,23 @@ fn observers_are_no_herd() {
 }
 
 #[test]
-fn who_leads_no_longer_cannot_proclaim() {
+fn a_former_leader_cannot_proclaim() {
     simulated_with(async |server, zk| {
         let mut leader = election(&zk).campaign("one").await.unwrap();
         zk.delete(leader.leadership().path()).await.unwrap();
-        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost)));
+        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost { .. })));
         leader.lost().await;
         leader.resign().await.unwrap();
 
         let mut leader = election(&zk).campaign("one").await.unwrap();
         expire(&server, &zk).await;
         leader.lost().await;
-        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost)));
+        assert!(matches!(leader.proclaim("late").await, Err(Error::Lost { .. })));
     });
 }
 
 #[test]
-fn a_lost_answer_to_a_proclamation_is_found_out() {
+fn a_lost_response_to_a_proclamation_is_resolved() {
     simulated_on(in_memory_server, async |server| {
         let policy = zk_curator::ConnectionStateErrorPolicy::Session;
         let zk =

@@ -151,7 +151,7 @@ fn the_policy_is_asked_by_all_leaders() {
         assert_eq!(elected.leadership().is_over(), policy == STANDARD);
         assert_eq!(selector.has_leadership(), policy == SESSION);
         let (ended, lost) = tokio::join!(running, elected.lost());
-        assert!(matches!(ended.unwrap(), Err(Error::Lost)), "{lost:?}");
+        assert!(matches!(ended.unwrap(), Err(Error::Lost { .. })), "{lost:?}");
         let state = zk.state();
         assert_eq!(state == ConnectionState::Suspended, policy == STANDARD, "{state:?}");
         server.heal();
@@ -161,7 +161,7 @@ fn the_policy_is_asked_by_all_leaders() {
 
 /// The connection is lost and restored between two polls.
 #[test]
-fn a_suspension_that_nobody_saw_ends_the_term() {
+fn an_unseen_suspension_ends_the_term() {
     simulated_with(async |server, zk| {
         let elected = Election::new(&zk, ELECTION).campaign("").await.unwrap();
         server.disconnect(session_id(&zk).get());
@@ -174,7 +174,7 @@ fn a_suspension_that_nobody_saw_ends_the_term() {
 }
 
 #[test]
-fn a_leader_whose_node_is_deleted_by_hand_stops_and_queues_anew() {
+fn a_leader_whose_node_is_deleted_stops_and_queues_again() {
     simulated_two_candidates(async |server, [_zk, other], [first, second]| {
         let leadership = first.leadership().unwrap();
         watches_itself(&server, &first).await;
@@ -249,7 +249,7 @@ fn a_candidate_outlives_every_session() {
 }
 
 #[test]
-fn lost_answers_leave_one_node_which_leads() {
+fn lost_responses_leave_one_node_which_leads() {
     let cases = pairs([Create2, GetChildren2, Exists], [Verdict::LoseReply, Verdict::LoseRequest]);
     simulated_each(cases, async |(opcode, verdict), server, zk| {
         zk.create_containers(ELECTION).await.unwrap();
@@ -266,7 +266,7 @@ fn lost_answers_leave_one_node_which_leads() {
 /// Two leaders after an outage longer than the session: the node of the old session was still
 /// there.
 #[test]
-fn curator_696_nobody_leads_with_the_node_of_an_earlier_session() {
+fn curator_696_no_leader_has_the_node_of_an_earlier_session() {
     simulated_on(cluster_of_three, async |cluster| {
         let zk = start(
             zk_curator_tests::builder_for(&cluster.connect_string())
@@ -492,7 +492,7 @@ fn curator_518_671_interruptions_do_not_end_the_requeueing() {
         let place = node(&server.probe(), &zk);
         assert!(!selector.interrupt_leadership());
         held.interrupt_leadership();
-        assert!(matches!(holding.await.unwrap(), Err(Error::Interrupted)));
+        assert!(matches!(holding.await.unwrap(), Err(Error::Interrupted { .. })));
         until(&server, |_| selector.has_leadership()).await;
         assert_eq!(node(&server.probe(), &zk), place);
         let closing = selector.close();
@@ -513,7 +513,7 @@ fn curator_54_73_62_15_a_cancelled_run_says_how_it_ended() {
             selector.interrupt_leadership();
             pending::<()>()
         });
-        assert!(matches!(interrupted.await, Err(Error::Interrupted)));
+        assert!(matches!(interrupted.await, Err(Error::Interrupted { .. })));
         let failed: Result<(), &str> =
             selector.run_once(|_| async { Err("the work failed") }).await.unwrap();
         assert_eq!(failed, Err("the work failed"));
@@ -610,7 +610,7 @@ fn curator_87_a_candidate_that_joins_after_an_outage_leads_once() {
 
 /// Two leaders around an outage of about a session: the old one did not hear of it in time.
 #[test]
-fn curator_444_220_nobody_leads_longer_than_its_session() {
+fn curator_444_220_no_leader_outlives_its_session() {
     let directions = [Direction::Both, Direction::ToServer, Direction::ToClient];
     let cases = pairs([STANDARD, SESSION], directions);
     simulated_each_on(cases, in_memory_server, async |(policy, direction), server| {

@@ -73,7 +73,7 @@ fn candidates_lead_in_the_order_of_arrival_and_tokens_grow() {
 }
 
 #[test]
-fn participants_and_leader_are_told_with_their_ids() {
+fn participants_and_leader_have_their_ids() {
     simulated_with(async |server, zk| {
         let election = latch(&zk, "");
         assert_eq!(
@@ -132,7 +132,7 @@ fn a_candidate_that_is_dropped_leaves() {
 }
 
 #[test]
-fn states_are_told_and_the_end_as_the_close_mode_says() {
+fn states_and_the_end_are_reported_by_the_close_mode() {
     simulated_with(async |server, zk| {
         let first = leader(&zk, "a").await;
         for (mode, is_told) in [(CloseMode::Silent, false), (CloseMode::NotifyLeader, true)] {
@@ -216,7 +216,7 @@ fn a_leaders_death_costs_the_next_one_nothing() {
             };
             assert_eq!(of(next), []);
             for further in next + 2..clients.len() {
-                assert_eq!(of(further), [], "nobody but the next two is woken");
+                assert_eq!(of(further), [], "only the next two are woken");
             }
         }
     });
@@ -235,8 +235,11 @@ fn an_election_that_is_closed_or_not_valid_says_so() {
         let second = waiter(&server, &zk, "b").await;
         let mut states = second.states();
         zk.close().await.unwrap();
-        assert!(matches!(second.await_leadership().await, Err(Error::Closed)));
-        assert!(matches!(open.await_leadership().await, Err(Error::Closed | Error::Framework(_))));
+        assert!(matches!(second.await_leadership().await, Err(Error::Closed { .. })));
+        assert!(matches!(
+            open.await_leadership().await,
+            Err(Error::Closed { .. } | Error::Framework(_))
+        ));
         open.close().await.unwrap();
         while let Some(state) = states.next().await {
             assert!(!matches!(state, LatchState::Leader(_)));

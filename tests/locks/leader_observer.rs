@@ -118,7 +118,7 @@ fn an_observer_creates_nothing() {
 }
 
 #[test]
-fn every_leader_of_a_latch_and_a_selector_is_told() {
+fn every_leader_of_a_latch_and_a_selector_is_observed() {
     simulated_with(async |server, zk| {
         let mut observer = latch(&connected(&server).await).observe();
         let first = leading(&zk, "a").await;
@@ -200,7 +200,7 @@ fn an_observer_goes_on_in_the_next_session() {
 
 /// The observer is connected to a server that has not heard yet that the first leader has left.
 #[test]
-fn a_leader_that_has_left_before_is_never_told() {
+fn a_leader_that_has_left_before_is_never_observed() {
     simulated(async {
         const LATE: Duration = Duration::from_secs(1);
         for next_leads in [true, false] {
@@ -277,7 +277,7 @@ fn the_stream_ends_with_its_first_error() {
         let _candidate = leading(&zk, "a").await;
         assert_eq!(stream.next().await.unwrap().unwrap().unwrap().label, "a");
         zk.close().await.unwrap();
-        assert!(matches!(stream.next().await, Some(Err(Error::Closed))));
+        assert!(matches!(stream.next().await, Some(Err(Error::Closed { .. }))));
         assert!(stream.next().await.is_none());
     });
 }

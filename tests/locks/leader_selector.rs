@@ -134,7 +134,7 @@ fn a_body_ends_before_its_node_goes_away() {
         let interrupted = selector(&zk);
         let (task, found) = leading(&server, &interrupted).await;
         assert!(interrupted.interrupt_leadership());
-        assert!(matches!(task.await.unwrap(), Err(Error::Interrupted)));
+        assert!(matches!(task.await.unwrap(), Err(Error::Interrupted { .. })));
         assert_eq!((*found.lock().unwrap(), server.probe().children(ELECTION).len()), (Some(1), 0));
         assert!(!interrupted.interrupt_leadership());
 
@@ -167,7 +167,7 @@ fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
         let selector = selector(&zk);
         let (task, found) = leading(&server, &selector).await;
         zk.delete(selector.leader().await.unwrap().unwrap().path).await.unwrap();
-        assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
+        assert!(matches!(task.await.unwrap(), Err(Error::Lost { .. })));
         assert_eq!(*found.lock().unwrap(), Some(0));
         // Deleted at the very end, when no task checks any more.
         let lost = selector.run_once(async |leadership| {
@@ -178,7 +178,7 @@ fn a_body_ends_when_its_node_is_deleted_and_the_run_says_so() {
                 });
             connected(&server).await.delete(leadership.path()).await.unwrap();
         });
-        assert!(matches!(lost.await, Err(Error::Lost)));
+        assert!(matches!(lost.await, Err(Error::Lost { .. })));
     });
 }
 
@@ -209,7 +209,7 @@ fn run_queues_again_after_every_turn_until_closed() {
 }
 
 #[test]
-fn close_waits_for_the_body_and_stops_those_who_wait() {
+fn close_waits_for_the_body_and_stops_the_waiters() {
     simulated_on(started, async |(server, zk)| {
         let mine = selector(&zk);
         let finished = Arc::new(AtomicBool::new(false));
@@ -237,8 +237,8 @@ fn close_waits_for_the_body_and_stops_those_who_wait() {
         assert!(finished.load(Ordering::SeqCst));
         assert!(server.probe().children(ELECTION).is_empty());
         task.await.unwrap().unwrap();
-        assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
-        assert!(matches!(mine.run_once(|_| pending::<()>()).await, Err(Error::Closed)));
+        assert!(matches!(waiting.await.unwrap(), Err(Error::Closed { .. })));
+        assert!(matches!(mine.run_once(|_| pending::<()>()).await, Err(Error::Closed { .. })));
         mine.run(|_| pending()).await.unwrap_err();
         // Another one at the same path is another one.
         selector(&zk).run_once(|_| async {}).await.unwrap();
@@ -296,7 +296,7 @@ fn a_turn_that_overruns_is_dropped_before_its_node_is_deleted() {
 }
 
 #[test]
-fn who_is_stopped_while_it_waits_leaves_the_queue() {
+fn stopped_waiter_leaves_queue() {
     simulated_on(started, async |(server, zk)| {
         let other = connected(&server).await;
         let leader = selector(&other);
@@ -346,10 +346,10 @@ fn runs_of_one_selector_do_not_hide_each_other() {
             zk.delete(node).await.unwrap();
             (task, led.await.unwrap())
         };
-        assert!(matches!(first.await, Err(Error::Lost)));
+        assert!(matches!(first.await, Err(Error::Lost { .. })));
         assert!(selector.has_leadership(), "the second body runs");
         assert!(selector.interrupt_leadership());
-        assert!(matches!(second.await.unwrap(), Err(Error::Interrupted)));
+        assert!(matches!(second.await.unwrap(), Err(Error::Interrupted { .. })));
         assert!(!selector.has_leadership());
         assert!(!selector.interrupt_leadership());
     });
@@ -369,7 +369,7 @@ fn lost_run_that_is_not_dropped_yet_does_not_lead() {
         zk_curator_tests::until_state(&zk, zk_curator::ConnectionState::Lost).await;
         assert!(!selector.has_leadership());
         assert!(!selector.interrupt_leadership(), "it has ended already");
-        assert!(matches!(run.await, Err(Error::Lost)));
+        assert!(matches!(run.await, Err(Error::Lost { .. })));
     });
 }
 

@@ -102,7 +102,7 @@ fn several_leases_and_several_locks_leave_nothing() {
 }
 
 #[test]
-fn shared_locks_are_handed_over_or_released_when_dropped() {
+fn shared_locks_are_passed_on_or_released_when_dropped() {
     let mutex: Make = |zk| Arc::new(InterProcessMutex::new(zk, LOCK));
     at_every_step(8, mutex, |zk, _| async move {
         let lock = InterProcessMutex::new(&zk, LOCK).local_batch(1, Duration::MAX);

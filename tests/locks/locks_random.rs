@@ -476,7 +476,7 @@ fn two_never_hold_locks_that_overlap() {
 }
 
 #[test]
-fn a_lock_handed_over_in_a_process_is_never_held_twice() {
+fn a_lock_passed_on_in_a_process_is_never_held_twice() {
     never_together(Recipe::Handover, SEEDS);
 }
 

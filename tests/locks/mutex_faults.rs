@@ -86,7 +86,7 @@ fn a_lost_listing_is_asked_for_again() {
 }
 
 #[test]
-fn a_lost_answer_to_the_release_is_no_error_and_releases_once() {
+fn a_lost_response_to_the_release_is_no_error() {
     simulated_with(async |server, zk| {
         let guard = lock(&zk).acquire().await.unwrap();
         let rule = rule_if(&server, |request| request.is_delete(), Verdict::LoseReply);
@@ -182,7 +182,7 @@ fn an_expired_holder_knows_it_is_fenced_and_the_next_holds() {
         let error = old.fenced().set_data("/guarded", "late").commit().await.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::OwnershipLost, old.path()));
         assert_eq!(server.probe().data("/guarded").unwrap(), "new");
-        assert!(matches!(old.release().await, Err(Error::Lost)));
+        assert!(matches!(old.release().await, Err(Error::Lost { .. })));
         assert_eq!(server.probe().children(LOCK).len(), 1, "the lock of the new holder");
         new.release().await.unwrap();
     });
@@ -209,7 +209,7 @@ fn the_server_fences_a_holder_unaware_of_its_loss() {
         assert_eq!(error.kind(), ErrorKind::OwnershipLost);
         assert!(!server.probe().exists("/late"));
         assert_eq!(server.probe().data("/guarded").unwrap(), "");
-        assert!(matches!(guard.release().await, Err(Error::Lost)));
+        assert!(matches!(guard.release().await, Err(Error::Lost { .. })));
     });
 }
 
@@ -267,7 +267,7 @@ fn with_cancels_its_body_when_the_lock_is_lost() {
         let path = receiver.await.unwrap();
         assert!(server.probe().exists(&path));
         expire(&server, &zk).await;
-        assert!(matches!(task.await.unwrap(), Err(Error::Lost)));
+        assert!(matches!(task.await.unwrap(), Err(Error::Lost { .. })));
         zk.wait_connected().await.unwrap();
         closes_clean(&server, &zk).await;
     });
@@ -330,7 +330,7 @@ fn curator_604_the_node_of_an_earlier_session_is_no_grant() {
 /// CURATOR-308: the parent is a container and is removed between the listing of it and the create
 /// in it.
 #[test]
-fn curator_308_a_parent_that_is_reaped_is_made_anew() {
+fn curator_308_a_reaped_parent_is_created_again() {
     if ADAPTED {
         return; // It makes no containers, so nobody reaps its parents.
     }
@@ -358,7 +358,7 @@ fn curator_308_a_parent_that_is_reaped_is_made_anew() {
 /// An operator deletes the whole lock while two clients wait: both queue again, and one at a time
 /// holds.
 #[test]
-fn a_lock_that_is_deleted_under_its_waiters_is_made_anew() {
+fn a_lock_deleted_under_its_waiters_is_created_again() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let holder = lock(&zk).acquire().await.unwrap();
         let first = waiter(&server, &zk).await;

@@ -201,7 +201,7 @@ fn a_downgrade_without_writers_in_the_queue_shares_at_once() {
         let reading = holder.downgrade().await.unwrap();
         let shared = waiting.await.unwrap().unwrap();
         let writer = reading.try_upgrade().await.unwrap_err();
-        assert!(matches!(writer.why, Error::Busy), "{writer}");
+        assert!(matches!(writer.why, Error::Busy { .. }), "{writer}");
         shared.release().await.unwrap();
         let writer = writer.guard.try_upgrade().await.unwrap();
         until(&server, |probe| probe.children(LOCK).len() == 1).await;
@@ -215,7 +215,7 @@ fn an_upgrade_stays_behind_waiting_writers_and_keeps_reading() {
         let reading = lock(&zk).read_lock().acquire().await.unwrap();
         let waiting = writer(&server, &zk).await;
         let unchanged = reading.try_upgrade().await.unwrap_err();
-        assert!(matches!(unchanged.why, Error::Busy));
+        assert!(matches!(unchanged.why, Error::Busy { .. }));
         until(&server, |probe| probe.children(LOCK).len() == 2).await;
         unchanged.guard.fenced().create("/read", "").commit().await.unwrap();
         unchanged.guard.release().await.unwrap();
@@ -232,7 +232,7 @@ fn a_lock_that_is_gone_is_neither_upgraded_nor_downgraded() {
         zk.delete(writing.path()).await.unwrap();
         let next = next.await.unwrap().unwrap();
         let unchanged = writing.downgrade().await.unwrap_err();
-        assert!(matches!(unchanged.why, Error::Lost), "{unchanged}");
+        assert!(matches!(unchanged.why, Error::Lost { .. }), "{unchanged}");
         drop(unchanged);
         until(&server, |probe| probe.children(LOCK).len() == 1).await;
         next.release().await.unwrap();
@@ -240,13 +240,13 @@ fn a_lock_that_is_gone_is_neither_upgraded_nor_downgraded() {
         let reading = lock(&zk).read_lock().acquire().await.unwrap();
         zk.delete(reading.path()).await.unwrap();
         let unchanged = reading.try_upgrade().await.unwrap_err();
-        assert!(matches!(unchanged.why, Error::Lost), "{unchanged}");
+        assert!(matches!(unchanged.why, Error::Lost { .. }), "{unchanged}");
 
         let writing = lock(&zk).write_lock().acquire().await.unwrap();
         expire(&server, &zk).await;
         writing.lost().await;
         zk.wait_connected().await.unwrap();
-        assert!(matches!(writing.downgrade().await.unwrap_err().why, Error::Lost));
+        assert!(matches!(writing.downgrade().await.unwrap_err().why, Error::Lost { .. }));
         until(&server, |probe| probe.children(LOCK).is_empty()).await;
     });
 }
@@ -261,7 +261,7 @@ fn past_the_last_number_order_holds_and_downgrades_are_refused() {
         let readers = [reader(&server, &zk).await, reader(&server, &zk).await];
         let last = writer(&server, &zk).await;
         let unchanged = first.downgrade().await.unwrap_err();
-        assert!(matches!(unchanged.why, Error::SequenceExhausted), "{unchanged}");
+        assert!(matches!(unchanged.why, Error::SequenceExhausted { .. }), "{unchanged}");
         unchanged.guard.release().await.unwrap();
         for reader in readers {
             assert!(!last.is_finished());

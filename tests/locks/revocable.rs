@@ -79,19 +79,19 @@ fn a_deaf_holder_is_removed_after_the_grace_time_and_fenced() {
         assert!(next.fencing_token() > deaf.fencing_token());
         let error = deaf.fenced().create("/late", "").commit().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OwnershipLost);
-        assert!(matches!(deaf.acknowledge().await, Err(Error::Lost)));
-        assert!(matches!(deaf.release().await, Err(Error::Lost)));
+        assert!(matches!(deaf.acknowledge().await, Err(Error::Lost { .. })));
+        assert!(matches!(deaf.release().await, Err(Error::Lost { .. })));
         next.fenced().create("/mine", "").commit().await.unwrap();
     });
 }
 
 #[test]
-fn every_acknowledgement_gives_the_grace_time_anew() {
+fn every_acknowledgement_renews_the_grace_time() {
     simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         let guard = lock.write_lock().acquire().await.unwrap();
         guard.acknowledge().await.unwrap();
-        assert_eq!(server.probe().data(guard.path()).unwrap(), "", "nobody has asked");
+        assert_eq!(server.probe().data(guard.path()).unwrap(), "", "no client has asked");
         let path = guard.path().to_owned();
         let began = Instant::now();
         let revoker = tokio::spawn(async move { lock.revoke(&path, GRACE).await });
@@ -208,7 +208,7 @@ fn a_waiter_removed_while_away_does_not_hold_at_its_turn() {
 }
 
 #[test]
-fn a_lost_answer_neither_asks_twice_nor_fails_the_removal() {
+fn a_lost_response_neither_asks_twice_nor_fails_the_removal() {
     simulated_with(async |server, zk| {
         let lock = RevocableReadWriteLock::new(&zk, LOCK);
         for opcode in [OpCode::SetData, OpCode::Delete] {

@@ -242,7 +242,7 @@ fn clients_with_unlike_limits_each_keep_to_their_own() {
 fn limits_that_cannot_be_met_are_typed_errors_and_leave_nothing() {
     simulated_with(async |server, zk| {
         let error = semaphore(&zk, 2).acquire_many(3).await.unwrap_err();
-        assert!(matches!(error, Error::OverLimit { asked: 3, limit: 2 }), "{error}");
+        assert!(matches!(error, Error::OverLimit { asked: 3, limit: 2, .. }), "{error}");
         assert!(matches!(semaphore(&zk, 0).acquire().await, Err(Error::OverLimit { .. })));
         let shared = InterProcessSemaphore::with_shared_count(&zk, SEMAPHORE, COUNT);
         let Err(Error::Framework(error)) = shared.acquire().await else { panic!("acquired") };
@@ -288,13 +288,13 @@ fn curator_595_the_leases_of_a_lost_session_go_to_others() {
         assert_eq!(waiting.await.unwrap().len(), 2);
         for lease in held {
             lease.lost().await;
-            assert!(matches!(lease.release().await, Err(Error::Lost)));
+            assert!(matches!(lease.release().await, Err(Error::Lost { .. })));
         }
     });
 }
 
 #[test]
-fn one_whose_session_is_lost_while_it_waits_begins_anew() {
+fn a_waiter_whose_session_is_lost_queues_again() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let held = semaphore(&zk, 1).acquire().await.unwrap();
         let waiting = waiter(&server, &semaphore(&other, 1), 1).await;
@@ -370,7 +370,7 @@ fn many_leases_are_created_a_few_at_a_time() {
 
 /// As in CURATOR-308: another client deletes the leases while their owner waits.
 #[test]
-fn leases_that_vanish_while_they_wait_are_made_anew() {
+fn leases_that_vanish_during_the_wait_are_created_again() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let held = semaphore(&zk, 1).acquire().await.unwrap();
         let waiting = waiter(&server, &semaphore(&other, 1), 1).await;
@@ -424,7 +424,7 @@ fn children_that_are_no_leases_do_not_count() {
 }
 
 #[test]
-fn a_semaphore_mutex_excludes_and_says_who_holds() {
+fn a_semaphore_mutex_excludes_and_lists_its_holder() {
     simulated_with(async |server, zk| {
         let lock = InterProcessSemaphoreMutex::new(&zk, SEMAPHORE).label("me");
         let guard = lock.acquire().await.unwrap();

@@ -290,7 +290,7 @@ fn nodes_beside_the_buckets_are_left_alone() {
         queue.put("2").await.unwrap();
         assert_eq!(queue.count().await.unwrap(), 2);
         let mut consumer = queue.consumer();
-        let Err(Error::Foreign { path }) = consumer.next().await else { panic!("it is told of") };
+        let Err(Error::Foreign { path }) = consumer.next().await else { panic!("it is reported") };
         assert_eq!(path, foreign);
         assert_eq!(drain(&mut consumer).await, ["1", "2"]);
         assert!(server.probe().exists(&foreign));
@@ -299,7 +299,7 @@ fn nodes_beside_the_buckets_are_left_alone() {
 }
 
 #[test]
-fn an_operator_who_deletes_a_bucket_or_all_of_them_is_survived() {
+fn consumers_survive_buckets_deleted_by_an_operator() {
     simulated_with(async |server, zk| {
         let queue = queue(&zk);
         let mut consumer = queue.consumer();
@@ -345,7 +345,7 @@ fn dead_letters_are_in_buckets_too() {
 
 /// Consumers may be allowed to delete items and not their buckets.
 #[test]
-fn an_undeletable_bucket_is_reported_once_and_blocks_nobody() {
+fn an_undeletable_bucket_is_reported_once_and_blocks_no_one() {
     simulated_with(async |server, zk| {
         let queue = queue(&zk);
         let _refused = server.rule(|request| {
@@ -380,7 +380,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
     simulated_with(async |server, zk| {
         let zero = |refused: Option<Error>, name: &str| {
             assert!(
-                matches!(refused, Some(Error::Zero { setting }) if setting == name),
+                matches!(refused, Some(Error::Zero { setting, .. }) if setting == name),
                 "{name}: {refused:?}"
             );
         };
@@ -411,7 +411,7 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
         zero(limited().list().all().await.err(), "max_attempts");
         zero(Jobs::new(&zk, QUEUE).bucket_size(0).result("x").await.err(), "bucket_size");
         let refused = queue().max_deliveries(0).flush().await.unwrap_err();
-        assert_eq!(refused.to_string(), "max_deliveries cannot be 0");
+        assert_eq!(refused.to_string(), "/queue/items: max_deliveries cannot be 0");
 
         zero(locking().prefetch(0).next().await.err(), "prefetch");
         zero(locking().prefetch(0).try_next().await.err(), "prefetch");

@@ -497,7 +497,7 @@ fn a_returned_item_wakes_one_waiter_and_not_the_herd() {
 }
 
 #[test]
-fn within_a_process_those_who_wait_share_one_watch() {
+fn waiters_in_a_process_share_one_watch() {
     simulated_with(async |server, zk| {
         let queue = SimpleDistributedQueue::new(&zk, QUEUE);
         queue.offer("first").await.unwrap();

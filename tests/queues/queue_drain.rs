@@ -228,7 +228,7 @@ fn a_run_that_is_dropped_while_it_drains_gives_its_items_back() {
 
 /// Items that are removed before their delivery would be lost.
 #[test]
-fn what_is_removed_already_is_handed_out_before_the_end() {
+fn removed_items_are_delivered_before_the_end() {
     simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE);
         for number in 0..20_u8 {

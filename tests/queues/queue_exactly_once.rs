@@ -167,7 +167,7 @@ fn a_producer_whose_node_was_removed_goes_on() {
 /// `zk-sim --scenario fifo_two_phase --seed 1328`: a producer dies between its two steps, and those
 /// who wait for its item went on waiting when its session ended.
 #[test]
-fn who_waits_for_an_item_of_a_dead_producer_collects_it() {
+fn waiters_collect_the_item_of_a_dead_producer() {
     simulated_on(two_in_memory, async |(server, zk, dying)| {
         let queue = FifoQueue::new(&zk, "/fifo");
         queue.put("first").await.unwrap();

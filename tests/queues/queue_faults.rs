@@ -40,7 +40,7 @@ fn has_unknown_outcome(error: &Error) -> bool {
 
 /// Curator retries the delete, gets `NoNode`, and drops the item that it has just removed.
 #[test]
-fn defect_a_a_lost_answer_to_a_delete_loses_no_item() {
+fn defect_a_a_lost_response_to_a_delete_loses_no_item() {
     simulated_with(async |server, zk| {
         let queue = filled(&zk, 2).await;
         let mut auto_ack = queue.auto_ack_consumer();
@@ -103,7 +103,7 @@ fn items_of_a_refused_transaction_are_deleted_one_by_one() {
 }
 
 #[test]
-fn defect_a_with_receipts_a_lost_answer_makes_no_difference() {
+fn defect_a_with_receipts_a_lost_response_is_harmless() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
         let queue = fifo(&zk, PutMode::Transaction).await;
         queue.put("one").await.unwrap();
@@ -125,7 +125,7 @@ fn defect_a_with_receipts_a_lost_answer_makes_no_difference() {
 
 /// Curator retries the create, and the item exists twice.
 #[test]
-fn defect_b_a_lost_answer_to_a_put_puts_once_and_says_so() {
+fn defect_b_a_lost_response_to_a_put_puts_once_and_reports_it() {
     simulated_with(async |server, zk| {
         let queue = filled(&zk, 0).await;
         queue.put("first").await.unwrap();
@@ -136,7 +136,7 @@ fn defect_b_a_lost_answer_to_a_put_puts_once_and_says_so() {
 }
 
 #[test]
-fn defect_b_with_ids_a_lost_answer_makes_no_difference() {
+fn defect_b_with_ids_a_lost_response_is_harmless() {
     let cases = pairs([Verdict::LoseReply, Verdict::LoseRequest], [None, Some(10)]);
     simulated_each(cases, async |(verdict, bound), server, zk| {
         let mut queue = filled(&zk, 1).await.idempotent_puts("/ids");
@@ -235,7 +235,7 @@ fn defect_d_curator_605_a_lost_claim_cannot_remove_the_item() {
 
 /// The same if the consumer does not know it yet: the server refuses.
 #[test]
-fn curator_605_a_claim_that_somebody_deleted_protects_the_item() {
+fn curator_605_a_deleted_claim_protects_the_item() {
     simulated_with(async |_server, zk| {
         let queue = filled(&zk, 1).await;
         let delivery = queue.consumer(LOCKS).next().await.unwrap();
@@ -249,7 +249,7 @@ fn curator_605_a_claim_that_somebody_deleted_protects_the_item() {
 /// acknowledges it. The data that the first consumer has read with its first attempt must not be
 /// delivered. Simulation: `zk-sim --scenario dead_letters --seed 1497`.
 #[test]
-fn what_was_read_before_the_claim_was_there_is_not_handed_out() {
+fn data_read_before_the_claim_are_not_delivered() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let queue = filled(&zk, 1).await;
         let slow = zk_curator_tests::session_id(&zk).get();
@@ -340,7 +340,7 @@ fn curator_116_equal_items_keep_order_past_the_last_number() {
 
 /// A consumer that waits for items in a container hangs when the server removes the container.
 #[test]
-fn curator_308_who_waits_survives_its_container() {
+fn curator_308_a_waiter_survives_its_container() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let used = SimpleDistributedQueue::new(&other, QUEUE);
         used.offer("one").await.unwrap();
@@ -425,7 +425,7 @@ fn bug_92_an_acknowledgement_survives_a_lost_response() {
 
 /// Neither is a delivery counted twice, nor an item put aside twice or lost on the way.
 #[test]
-fn a_count_whose_answer_was_lost_counts_once() {
+fn a_count_whose_response_was_lost_counts_once() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
         let queue = filled(&zk, 1).await;
         let mut consumer = queue.consumer(LOCKS).dead_letters("/aside", 2);
@@ -445,7 +445,7 @@ fn a_count_whose_answer_was_lost_counts_once() {
 /// The response to the claim is lost: the claim is ours, and no other claim of the same name is
 /// taken for it.
 #[test]
-fn a_claim_whose_answer_was_lost_is_found_by_its_data() {
+fn a_claim_whose_response_was_lost_is_found_by_its_data() {
     simulated_with(async |server, zk| {
         let queue = filled(&zk, 1).await;
         let mut consumer = queue.consumer(LOCKS);
@@ -627,7 +627,7 @@ fn in_two_phases_unconfirmed_items_of_the_dead_are_removed() {
 }
 
 #[test]
-fn who_removes_items_by_their_id_knows_whether_it_was_the_one() {
+fn a_removal_by_id_with_a_lost_response_has_unknown_outcome() {
     simulated_with(async |server, zk| {
         let queue = DistributedIdQueue::new(&zk, QUEUE);
         for verdict in [Verdict::LoseRequest, Verdict::LoseReply] {
@@ -656,7 +656,7 @@ fn who_removes_items_by_their_id_knows_whether_it_was_the_one() {
 /// A leader that was deposed, and does not know it, answers a `sync`: what follows a lost response
 /// must not depend on one.
 #[test]
-fn a_lost_answer_is_resolved_without_a_sync() {
+fn a_lost_response_is_resolved_without_a_sync() {
     simulated_with(async |server, zk| {
         let _refused = always(&server, OpCode::Sync, Verdict::Refuse(ErrorCode::Unimplemented));
         let lose = |path: &'static str| {

@@ -604,7 +604,7 @@ fn a_worker_without_a_name_executes_jobs() {
 }
 
 #[test]
-fn a_job_that_fails_is_held_back_and_fails_for_good_in_the_end() {
+fn a_failing_job_is_held_back_and_finally_fails_permanently() {
     simulated_with(async |server, zk| {
         let jobs = jobs(&zk);
         jobs.submit("").id("bad").await.unwrap();

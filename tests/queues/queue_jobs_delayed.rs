@@ -145,7 +145,7 @@ fn a_job_is_not_early_because_another_one_is_delayed() {
 }
 
 #[test]
-fn the_last_attempt_fails_for_good_and_no_pause_is_none() {
+fn the_last_attempt_fails_permanently_and_zero_is_no_pause() {
     simulated_with(async |_server, zk| {
         let jobs = Clocked::new().jobs(&zk).max_attempts(2);
         jobs.submit("").id("a").await.unwrap();

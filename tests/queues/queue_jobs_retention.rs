@@ -216,7 +216,7 @@ fn limits_of_zero_are_refused() {
             (of().keep_done(Duration::ZERO), "keep_done"),
         ] {
             let error = jobs.submit("").await.unwrap_err();
-            assert!(matches!(error, Error::Zero { setting } if setting == expected), "{error}");
+            assert!(matches!(error, Error::Zero { setting, .. } if setting == expected), "{error}");
         }
     });
 }

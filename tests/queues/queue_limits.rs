@@ -14,7 +14,7 @@ use crate::queue::{LOCKS, QUEUE, clock, text};
 use zk_curator_tests::{connected, simulated_each, simulated_with, until};
 
 #[test]
-fn try_put_answers_while_a_put_waits_for_room() {
+fn try_put_returns_while_a_put_waits_for_room() {
     simulated_with(async |server, zk| {
         let queue = DistributedQueue::new(&zk, QUEUE).max_items(1);
         queue.put("one").await.unwrap();
@@ -24,7 +24,7 @@ fn try_put_answers_while_a_put_waits_for_room() {
         });
         until(&server, |probe| !probe.watches().is_empty()).await;
         let tried = timeout(Duration::from_secs(1), queue.try_put("three")).await;
-        assert!(!tried.expect("an answer").unwrap());
+        assert!(!tried.expect("a response").unwrap());
         let mut auto_ack = queue.auto_ack_consumer();
         assert_eq!(text(&mut auto_ack).await, "one");
         waiting.await.unwrap().unwrap();
@@ -102,7 +102,7 @@ fn a_full_queue_refuses_puts_that_are_not_to_wait() {
         queue.put("one").await.unwrap();
         queue.put("two").await.unwrap();
         let refused = queue.put("three").await;
-        assert!(matches!(refused, Err(Error::Full { limit: 2 })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Full { limit: 2, .. })), "{refused:?}");
         assert!(!queue.try_put("three").await.unwrap());
         queue.auto_ack_consumer().next().await.unwrap();
         queue.put("three").await.unwrap();

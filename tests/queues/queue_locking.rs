@@ -297,7 +297,7 @@ fn without_the_claim_nothing_becomes_of_an_item() {
 
 /// An item is claimed in advance, an operator deletes the claim, and another consumer has the item.
 #[test]
-fn an_item_that_was_claimed_long_ago_is_not_handed_out_without_its_claim() {
+fn an_item_claimed_long_ago_is_not_delivered_without_its_claim() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut ahead = filled(&zk, ["a", "b"]).await.consumer().prefetch(2);
         let first = ahead.next().await.unwrap();
@@ -601,7 +601,7 @@ fn an_item_as_large_as_can_be_is_rejected() {
 }
 
 #[test]
-fn data_that_look_like_a_dead_letter_are_handed_out_as_they_are() {
+fn data_that_look_like_a_dead_letter_are_delivered_unchanged() {
     simulated_with(async |_server, zk| {
         let queue = filled(&zk, ["\0rejected 1 3 2\nnonsense"]).await;
         let item = queue.consumer().next().await.unwrap();

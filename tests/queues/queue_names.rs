@@ -85,7 +85,7 @@ fn seed_195_a_container_stays_for_a_consumer_that_read_ahead() {
 
 /// The session of A is over, and with it the nodes that kept the container.
 #[test]
-fn what_was_read_in_a_session_that_is_over_is_not_handed_out() {
+fn items_read_in_an_ended_session_are_not_delivered() {
     simulated_each([false, true], async |fifo, server, zk| {
         let other = connected(&server).await;
         let (a, b) = (Contained::of(&zk, fifo), Contained::of(&other, fifo));

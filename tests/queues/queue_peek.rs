@@ -94,7 +94,7 @@ fn an_acknowledgement_tells_that_another_has_the_item() {
 
 /// Without its node among the items, nothing shows that a listed name still is the same item.
 #[test]
-fn an_item_that_was_peeked_in_an_earlier_session_is_delivered_again() {
+fn an_item_peeked_in_an_earlier_session_is_delivered_again() {
     simulated_with(async |server, zk| {
         let mut consumer = simple(&zk, &["a"]).await.auto_ack_consumer();
         let peeked = consumer.peek().await.unwrap();

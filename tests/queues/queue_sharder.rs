@@ -122,7 +122,7 @@ fn all_queues_are_consumed_those_added_later_included() {
                     let taken = auto_ack.next().await?;
                     items.borrow_mut().push(taken.items[0].clone());
                     if items.borrow().len() == 12 {
-                        return Err(Error::Empty);
+                        return Err(Error::Empty { path: queue.path().to_owned() });
                     }
                 }
             }
@@ -137,7 +137,7 @@ fn all_queues_are_consumed_those_added_later_included() {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            ended = consume => assert!(matches!(ended, Err::<(), Error>(Error::Empty))),
+            ended = consume => assert!(matches!(ended, Err::<(), Error>(Error::Empty { .. }))),
             () = produce => {}
         }
         let mut items: Vec<Bytes> = items.into_inner();
@@ -223,7 +223,7 @@ fn checks_that_are_refused_are_reported_once_and_go_on() {
             Some(ErrorCode::NoAuth)
         );
         assert!(timeout(INTERVAL * 20, errors.next()).await.is_err());
-        let Some(Health::Failed(error)) = health.next().await else { panic!("not told") };
+        let Some(Health::Failed(error)) = health.next().await else { panic!("not reported") };
         assert_eq!(error.code(), Some(ErrorCode::NoAuth));
         drop(refused);
         until_known(&sharder, 2).await;

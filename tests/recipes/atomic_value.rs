@@ -16,7 +16,7 @@ fn text(text: &str) -> String {
 }
 
 #[test]
-fn operations_answer_what_they_have_found() {
+fn operations_return_the_value_that_they_found() {
     simulated_with(async |_server, zk| {
         let value = DistributedAtomicValue::<String>::new(&zk, PATH);
         assert_eq!(value.get().await.unwrap(), None);
@@ -106,7 +106,7 @@ fn data_that_are_no_value_are_named_and_can_be_replaced() {
 }
 
 #[test]
-fn followers_are_told_the_present_value_and_every_last_one() {
+fn followers_see_the_present_value_and_every_latest_one() {
     simulated_with(async |server, zk| {
         let theirs = DistributedAtomicValue::<String>::new(&connected(&server).await, PATH);
         let mut values = DistributedAtomicValue::<String>::new(&zk, PATH).follow();

@@ -355,7 +355,7 @@ fn reflects_own_write_on_a_lagging_follower() {
 }
 
 #[test]
-fn synced_sees_what_was_answered_before() {
+fn synced_sees_the_state_of_earlier_responses() {
     simulated_on(cluster_of_three, async |cluster| {
         let leader = cluster.leader().unwrap();
         let follower = (leader + 1) % 3;

@@ -44,7 +44,7 @@ fn exact_finds_the_moment_after_a_change_that_it_waits_for() {
 }
 
 #[test]
-fn writes_below_the_scope_wake_nobody() {
+fn writes_below_the_scope_wake_no_waiter() {
     simulated_with(async |server, other| {
         let zk = distant(&server).await;
         create(&other, "/tree/a/b", "1").await;

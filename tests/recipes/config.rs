@@ -81,7 +81,7 @@ fn values_are_nodes_with_the_data_as_people_write_them() {
         assert_eq!(now.get::<String>("none").unwrap(), None);
         assert_eq!(now.entry("db.host").unwrap().revision, revision);
         let Err(Error::Undecodable { path, .. }) = now.get::<u16>("db.host") else {
-            panic!("it is no number")
+            panic!("it is not a number")
         };
         assert_eq!(path, "/config/orders/values/db.host");
 
@@ -106,7 +106,8 @@ fn updates_are_made_only_if_their_conditions_hold() {
         let two = store.update().if_revision("b", None).set("b", 1).commit().await.unwrap();
         let late = store.update().if_revision("b", None).set("a", 9).set("b", 9).commit().await;
         let Err(error @ Error::Conflict { .. }) = late else { panic!("{late:?}") };
-        let told = format!("/config/orders/values/b was to have no value, and has revision {two}");
+        let told =
+            format!("/config/orders/values/b has revision {two}, but the update expects no value");
         assert_eq!(error.to_string(), told);
         let Error::Conflict { path, expected, found } = error else { unreachable!() };
         assert_eq!((path.as_str(), expected, found), ("/config/orders/values/b", None, Some(two)));
@@ -166,7 +167,7 @@ fn of_many_that_replace_one_value_each_replaces_that_of_another() {
 
 /// Writers repeatedly set two keys to one common value; no reader ever sees different values.
 #[test]
-fn nobody_sees_half_of_an_update() {
+fn no_reader_sees_half_of_an_update() {
     simulated_with(async |server, zk| {
         let writer = async {
             let store = store(&zk).kept(100);
@@ -234,7 +235,7 @@ fn a_store_that_changes_too_fast_to_be_read_says_so() {
 }
 
 #[test]
-fn those_who_follow_are_told_of_what_they_follow() {
+fn followers_see_only_changes_of_their_keys() {
     simulated_with(async |server, zk| {
         let store = store(&zk);
         let mut all = store.follow();
@@ -272,7 +273,7 @@ fn those_who_follow_are_told_of_what_they_follow() {
 }
 
 #[test]
-fn who_follows_survives_the_session_and_an_outage() {
+fn followers_survive_the_session_and_an_outage() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let (ours, theirs) = (store(&zk), store(&other));
         let mut watch = ours.follow();
@@ -342,7 +343,7 @@ fn a_follower_waits_while_the_server_is_read_only() {
         let store = store(&zk);
         let mut watch = store.follow();
         // Only a quorum knows if there is a store.
-        timeout(Duration::from_secs(30), watch.next()).await.expect_err("an answer");
+        timeout(Duration::from_secs(30), watch.next()).await.expect_err("a response");
         assert!(requests(&server.probe()) < 10, "{}", server.probe());
         server.set_read_only(false);
         assert_eq!(next(&mut watch).await.revision(), Revision::NONE);
@@ -516,7 +517,7 @@ fn requests_are_those_of_the_documentation() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     simulated_with(async |server, zk| {
         let nowhere = ConfigStore::new(&zk, "no-slash");
         for (operation, error) in [

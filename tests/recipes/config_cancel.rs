@@ -56,7 +56,7 @@ fn going_back_can_be_given_up_everywhere() {
 
 /// Each `next` is dropped once at some step, and awaited then.
 #[test]
-fn nobody_misses_the_newest_by_giving_up_waiting() {
+fn a_dropped_wait_misses_no_newest_value() {
     simulated_each_on(0..20, two_in_memory, async |step, (server, zk, other)| {
         let theirs = ConfigStore::new(&other, STORE);
         let mut watch = ConfigStore::new(&zk, STORE).follow_below("a");

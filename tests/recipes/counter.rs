@@ -97,7 +97,7 @@ fn writers_of_several_processes_lose_nothing() {
 }
 
 #[test]
-fn operations_answer_what_they_have_found() {
+fn operations_return_the_value_that_they_found() {
     simulated_with(async |_server, zk| {
         let counter = DistributedAtomicLong::builder(&zk, PATH).initial(7).build();
         assert_eq!(counter.get().await.unwrap(), 7);
@@ -303,7 +303,7 @@ fn a_contended_counter_gives_up_or_takes_its_lock() {
 }
 
 #[test]
-fn followers_are_told_the_present_value_and_every_last_one() {
+fn followers_see_the_present_value_and_every_latest_one() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let counter = DistributedAtomicLong::new(&zk, PATH);
         let mut values = counter.follow();
@@ -345,7 +345,7 @@ fn a_dropped_add_is_applied_once_or_not_at_all() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::new(&zk, "no-slash");
         let Error::Framework(error) = counter.increment().await.unwrap_err() else {

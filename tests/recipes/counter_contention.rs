@@ -71,7 +71,7 @@ fn eight_distant_sessions_count_faster_than_with_curator() {
         let (ours, requests) = simulated_from(seed, async {
             measured(seed, async |_, counter, _| counter.increment().await.map(drop)).await
         })
-        .expect("nobody gives up");
+        .expect("no client gives up");
         let (theirs, _) = simulated_from(seed, async {
             measured(seed, async |zk, _, rng| {
                 as_curator_does(zk, rng).await;

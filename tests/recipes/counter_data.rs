@@ -25,7 +25,7 @@ async fn is_unwritten(zk: &CuratorFramework, data: &[u8]) {
 }
 
 fn is_undecodable<T: std::fmt::Debug>(result: Result<T, Error>) {
-    let error = result.expect_err("the data are no number");
+    let error = result.expect_err("the data are not a number");
     assert!(matches!(error, Error::Undecodable { .. }) && !error.may_have_applied(), "{error:?}");
 }
 
@@ -139,6 +139,6 @@ fn a_counter_that_must_exist_is_missing_to_readers_too() {
         zk.delete(PATH).deleting_children().await.unwrap();
         assert!(matches!(values.next().await, Err(Error::Missing { .. })));
         counter.initialize(7).await.unwrap();
-        assert_eq!(values.next().await.unwrap(), 7, "told anew");
+        assert_eq!(values.next().await.unwrap(), 7, "reported again");
     });
 }

@@ -199,7 +199,7 @@ fn records_whose_place_is_always_deleted_are_tried_with_pauses() {
 }
 
 #[test]
-fn callers_of_one_id_are_told_the_same_in_any_number() {
+fn callers_of_one_id_get_the_same_result() {
     simulated_with(async |_server, zk| {
         let counter = DistributedAtomicLong::new(&zk, PATH);
         let adds = join_all((0..300).map(|_| counter.add_once("order-1", 5))).await;

@@ -27,7 +27,7 @@ fn counted(server: &TestServer) -> i64 {
 }
 
 #[test]
-fn an_id_is_counted_once_by_whoever_repeats_it() {
+fn an_id_is_counted_once_whichever_client_repeats_it() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let counter = DistributedAtomicLong::new(&zk, PATH);
         let Once::Applied(change) = counter.add_once("order-1", 5).await.unwrap() else {
@@ -124,7 +124,7 @@ fn a_counter_without_a_node_is_created_with_its_first_id() {
 }
 
 #[test]
-fn an_id_that_is_no_name_is_refused_and_disturbs_nobody() {
+fn an_invalid_id_is_refused_and_disturbs_no_other_call() {
     simulated_with(async |server, zk| {
         let counter = DistributedAtomicLong::new(&zk, PATH);
         let long = "x".repeat(1025);
@@ -147,7 +147,7 @@ fn an_id_that_is_no_name_is_refused_and_disturbs_nobody() {
 }
 
 #[test]
-fn records_that_must_not_be_created_fail_nobody_else() {
+fn forbidden_records_fail_no_other_call() {
     simulated_with(async |_server, zk| {
         let no_children = Acl::new(Permissions::READ | Permissions::WRITE, "world", "anyone");
         let data = Bytes::copy_from_slice(&0_i64.to_be_bytes());

@@ -130,11 +130,11 @@ waits! {
 }
 
 async fn in_time<T>(name: &str, wait: impl Future<Output = T>) -> T {
-    timeout(HOUR, wait).await.unwrap_or_else(|_| panic!("{name} waits for ever"))
+    timeout(HOUR, wait).await.unwrap_or_else(|_| panic!("{name} waits forever"))
 }
 
 #[test]
-fn callers_are_told_of_a_task_whose_acl_provider_panics() {
+fn callers_get_an_error_if_an_acl_provider_panics() {
     for (name, wait) in CREATING {
         simulated_on(server, async |server| {
             let zk = start(builder(&server).acl_provider(Panics)).await;
@@ -148,7 +148,7 @@ fn callers_are_told_of_a_task_whose_acl_provider_panics() {
 }
 
 #[test]
-fn callers_are_told_of_a_cache_whose_user_panics() {
+fn callers_get_an_error_if_the_user_of_a_cache_panics() {
     simulated_on(server, async |server| {
         let zk = start(builder(&server).compression_provider(Panics).enable_compression()).await;
         zk.create("/tree/panics").creating_parents().data("x").await.unwrap();
@@ -167,7 +167,7 @@ fn callers_are_told_of_a_cache_whose_user_panics() {
 
 /// The second queue is one too many.
 #[test]
-fn callers_are_told_of_a_sharder_whose_user_panics() {
+fn callers_get_an_error_if_the_user_of_a_sharder_panics() {
     simulated_on(server, async |server| {
         let zk = connected(&server).await;
         let asked = AtomicBool::new(false);
@@ -201,7 +201,7 @@ impl TryFrom<Snapshot> for Decoded {
 }
 
 #[test]
-fn callers_are_told_of_a_configuration_whose_user_panics() {
+fn callers_get_an_error_if_the_user_of_a_config_panics() {
     simulated_on(server, async |server| {
         let zk = connected(&server).await;
         let store = ConfigStore::new(&zk, "/config");
@@ -226,7 +226,7 @@ fn health_of_a_node_ends_when_its_touching_does() {
 /// The tasks run in another runtime, which ends while their callers wait for a server that does not
 /// answer.
 #[test]
-fn callers_are_told_of_a_runtime_that_ends() {
+fn callers_get_an_error_if_the_runtime_ends() {
     for (name, wait) in CREATING {
         real_time(async {
             let server = TestServer::start().await;
@@ -242,14 +242,14 @@ fn callers_are_told_of_a_runtime_that_ends() {
                 runtime.shutdown_background();
             };
             let (told, ()) = tokio::join!(timeout(HOUR, wait(zk)), end);
-            assert!(!told.unwrap_or_else(|_| panic!("{name} waits for ever")).is_empty(), "{name}");
+            assert!(!told.unwrap_or_else(|_| panic!("{name} waits forever")).is_empty(), "{name}");
         });
     }
 }
 
 /// Nothing that was started in a runtime that has ended is ever polled.
 #[test]
-fn callers_are_told_of_a_runtime_that_has_ended() {
+fn callers_get_an_error_if_the_runtime_has_ended() {
     for (name, wait) in CREATING {
         real_time(async {
             let server = TestServer::start().await;
@@ -258,7 +258,7 @@ fn callers_are_told_of_a_runtime_that_has_ended() {
             let zk = start(builder(&server).spawner(Arc::new(sessions.handle().clone()))).await;
             sessions.shutdown_background();
             let told = timeout(HOUR, wait(zk)).await;
-            assert!(!told.unwrap_or_else(|_| panic!("{name} waits for ever")).is_empty(), "{name}");
+            assert!(!told.unwrap_or_else(|_| panic!("{name} waits forever")).is_empty(), "{name}");
         });
     }
 }

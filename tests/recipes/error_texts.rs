@@ -153,6 +153,37 @@ fn no_error_prints_its_source_itself() {
     assert!(checked > 120, "only {checked} definitions were found");
 }
 
+/// Errors of recipes that concern no path: of a set or a body that has none, of the format of an
+/// item, whose path is in the error that contains them.
+const WITHOUT_PATH: [&str; 10] = [
+    "no lock is given",
+    "is not a valid id for a set of migrations",
+    "two migrations of the set have the name",
+    "the attempt is over and will be repeated",
+    "the body has aborted the transaction",
+    "not the version of the format",
+    "ends too early",
+    "neither an item nor the end",
+    "cannot be decompressed",
+    "a negative length",
+];
+
+/// Fields of other names that contain a path, and errors that print another one.
+const WITH_PATH: [&str; 6] = ["path", "{parent}", "{lock}", "{item}", "{why}", "transparent"];
+
+#[test]
+fn errors_of_recipes_name_their_path() {
+    let mut without = 0;
+    for (file, code) in files().iter().filter(|(file, _)| file.starts_with("recipes/src")) {
+        for (text, _) in definitions(code) {
+            let has = |of: &[&str]| of.iter().any(|part| text.contains(part));
+            without += usize::from(has(&WITHOUT_PATH));
+            assert!(has(&WITH_PATH) || has(&WITHOUT_PATH), "{file}: {text}");
+        }
+    }
+    assert_eq!(without, WITHOUT_PATH.len());
+}
+
 #[test]
 fn definitions_of_errors_are_read() {
     let code = "

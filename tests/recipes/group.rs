@@ -59,7 +59,7 @@ fn the_layout_is_curators() {
 }
 
 #[test]
-fn who_follows_is_told_of_everything() {
+fn followers_see_every_change() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let mut watch = Group::new(&zk, GROUP).follow();
         let (event, one) = tokio::join!(next(&mut watch), joined(&other, "one"));
@@ -109,7 +109,7 @@ fn the_events_are_a_stream() {
 
 /// Curator: a member is always one for itself.
 #[test]
-fn nobody_is_a_member_without_a_connection() {
+fn a_client_without_a_connection_is_no_member() {
     simulated_with(async |server, zk| {
         let member = joined(&zk, "one").await;
         assert!(member.is_member());
@@ -128,7 +128,7 @@ fn nobody_is_a_member_without_a_connection() {
 }
 
 #[test]
-fn those_who_follow_see_sessions_end_and_survive_their_own() {
+fn followers_see_sessions_end_and_survive_their_own() {
     simulated_with(async |server, zk| {
         let (first, second) = (connected(&server).await, connected(&server).await);
         let (_one, _two) = (joined(&first, "one").await, joined(&second, "two").await);
@@ -222,7 +222,7 @@ fn the_second_with_an_id_waits_for_the_first() {
 }
 
 #[test]
-fn lost_answers_make_no_difference() {
+fn lost_responses_make_no_difference() {
     let cases = pairs(
         [Verdict::LoseReply, Verdict::LoseRequest],
         [OpCode::Create2, OpCode::GetChildren2, OpCode::GetData, OpCode::Exists, OpCode::Delete],
@@ -238,7 +238,7 @@ fn lost_answers_make_no_difference() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     simulated_with(async |server, zk| {
         for (group, id) in
             [("no-slash", "a"), (GROUP, ""), (GROUP, "a/b"), (GROUP, ".."), (GROUP, "/a")]

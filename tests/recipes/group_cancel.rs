@@ -7,7 +7,7 @@ use zk_curator_tests::{all_close_clean, poll_then_drop, simulated_each_on, two_i
 const GROUP: &str = "/groups/workers";
 /// Each `next` is dropped once at some step, and awaited then: the events are the same.
 #[test]
-fn no_event_is_lost_by_whoever_gives_up_waiting() {
+fn a_dropped_wait_loses_no_event() {
     simulated_each_on(0..20, two_in_memory, async |step, (server, zk, other)| {
         let mut watch = Group::new(&zk, GROUP).follow();
         let mut told = Vec::new();

@@ -11,7 +11,7 @@ use zk_curator_tests::{builder, join_all, poll_then_drop, real_time, simulated_w
 const PATH: &str = "/ids/orders";
 
 #[test]
-fn everybody_who_waits_is_told_of_an_outage_at_once() {
+fn all_waiters_get_an_outage_immediately() {
     simulated_with(async |server, zk| {
         let ids = IdBlocks::new(&DistributedAtomicLong::new(&zk, PATH), 10);
         server.stop().await;

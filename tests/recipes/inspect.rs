@@ -132,7 +132,7 @@ fn the_session_of_a_holder_decides_the_verdict() {
 }
 
 #[test]
-fn readers_and_writers_are_told_apart() {
+fn readers_and_writers_are_distinguished() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let lock = |zk, label: &'static str| InterProcessReadWriteLock::new(zk, LOCK).label(label);
         let one = lock(&zk, "reader").read_lock().acquire().await.unwrap();
@@ -399,7 +399,7 @@ fn contenders_that_have_left_do_not_hold() {
 }
 
 #[test]
-fn a_waiter_behind_a_persistent_node_is_told() {
+fn a_waiter_behind_a_persistent_node_is_reported() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let ghost = zk.create(format!("{LOCK}/lock-")).creating_parents().data("restored");
         let ghost = ghost.mode(CreateMode::PersistentSequential).await.unwrap().path;

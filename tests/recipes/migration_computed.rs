@@ -206,7 +206,7 @@ fn a_computation_that_always_loses_gives_up() {
 }
 
 #[test]
-fn a_refused_computation_is_tried_again_and_told() {
+fn a_refused_computation_is_repeated_and_reported() {
     simulated_with(async |server, zk| {
         let set = MigrationSet::builder("orders").computed("m", "1", |_reads| async {
             let operations = Operations::new().create("/a", "").create("/none/a", "");
@@ -220,7 +220,7 @@ fn a_refused_computation_is_tried_again_and_told() {
 }
 
 #[test]
-fn the_failure_of_a_computation_is_told() {
+fn the_failure_of_a_computation_is_returned() {
     simulated_with(async |server, zk| {
         let failing = |path: &'static str| {
             let set = MigrationSet::builder("orders").computed("m", "1", move |reads| async move {
@@ -271,7 +271,7 @@ fn a_torn_read_is_repeated() {
 }
 
 #[test]
-fn a_lost_answer_of_a_computed_migration_applies_it_once() {
+fn a_lost_response_applies_a_computed_migration_once() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
         zk.create("/n").data("1").await.unwrap();
         let set = MigrationSet::builder("orders").computed("double", "1", |reads| async move {
@@ -318,7 +318,7 @@ fn java_cannot_compute() {
 
 /// The body has handled that a node is missing, and hides a failure that has no guard.
 #[test]
-fn failure_is_told_although_a_missing_node_was_handled() {
+fn failure_is_returned_although_a_missing_node_was_handled() {
     let codes = [ErrorCode::NoAuth, ErrorCode::MarshallingError];
     simulated_each(codes, async |code, server, zk| {
         zk.create("/a").data("1").await.unwrap();
@@ -345,7 +345,7 @@ fn failure_is_told_although_a_missing_node_was_handled() {
 }
 
 #[test]
-fn error_of_a_body_is_told_although_a_missing_node_was_handled() {
+fn error_of_a_body_is_returned_despite_a_handled_missing_node() {
     simulated_with(async |server, zk| {
         let set = MigrationSet::builder("orders").computed("m", "1", |reads| async move {
             drop(reads.get_data("/x").await);
@@ -368,7 +368,7 @@ fn computed_migration_that_is_too_large_is_named() {
             });
         let error = manager(&zk).migrate(&set.build().unwrap()).await.unwrap_err();
         assert_eq!(error.applied(), ["first"]);
-        assert_matches!(error.reason(), Error::TooLarge { migration } if migration == "large");
+        assert_matches!(error.reason(), Error::TooLarge { migration, .. } if migration == "large");
     });
 }
 
@@ -403,7 +403,7 @@ fn error_because_of_two_states_is_computed_again() {
 
 /// The check of the reads changes nothing, so its outcome does not matter.
 #[test]
-fn error_of_a_computation_is_told_whatever_is_lost() {
+fn error_of_a_computation_is_returned_whatever_is_lost() {
     simulated_each([Verdict::LoseReply, Verdict::LoseRequest], async |verdict, server, zk| {
         let lost = Arc::new(Mutex::new(None));
         let (rule, control) = (Arc::clone(&lost), server.clone());

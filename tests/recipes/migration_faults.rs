@@ -38,7 +38,7 @@ fn assert_applied(server: &TestServer, count: usize) {
 }
 
 #[test]
-fn a_lost_answer_applies_nothing_twice() {
+fn a_lost_response_applies_nothing_twice() {
     simulated_each(pairs(LOST, [false, true]), async |(verdict, one_each), server, zk| {
         let lost = on_migration(&server, &zk, verdict);
         let manager = if one_each { manager(&zk).per_migration() } else { manager(&zk) };
@@ -52,7 +52,7 @@ fn a_lost_answer_applies_nothing_twice() {
 
 /// Under the next lock the metadata show the outcome of the transaction.
 #[test]
-fn a_lost_answer_and_a_lost_session_apply_nothing_twice() {
+fn a_lost_response_and_a_lost_session_apply_nothing_twice() {
     simulated_each(pairs(LOST, [false, true]), async |(verdict, one_each), server, zk| {
         let manager = if one_each { manager(&zk).per_migration() } else { manager(&zk) };
         let cut = on_migration(&server, &zk, verdict);
@@ -279,7 +279,7 @@ fn an_error_after_a_transaction_says_what_was_applied() {
             };
             let error = run.await.unwrap();
             match (late, error.reason()) {
-                (Late::Ahead, Error::Ahead { found: 5, known: 3 })
+                (Late::Ahead, Error::Ahead { found: 5, known: 3, .. })
                 | (Late::Locked, Error::LockTimeout { .. }) => {}
                 (_, reason) => panic!("{late:?}: {reason:?}"),
             }

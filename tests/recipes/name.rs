@@ -161,7 +161,7 @@ fn a_binding_ends_with_its_session_unless_rebinding_is_set() {
 }
 
 #[test]
-fn nobody_takes_a_name_for_bound_without_a_connection() {
+fn a_name_counts_as_bound_only_with_a_connection() {
     simulated_with(async |server, zk| {
         let names = names(&zk);
         let once_only = names.bind_ephemeral("billing", "one").await.unwrap();
@@ -180,7 +180,7 @@ fn nobody_takes_a_name_for_bound_without_a_connection() {
 }
 
 #[test]
-fn who_keeps_a_name_bound_waits_until_it_is_free() {
+fn keep_bound_waits_until_the_name_is_free() {
     simulated_with(async |server, zk| {
         let theirs =
             names(&connected(&server).await).bind_ephemeral("billing", "first").await.unwrap();
@@ -194,7 +194,7 @@ fn who_keeps_a_name_bound_waits_until_it_is_free() {
 }
 
 #[test]
-fn who_follows_ends_with_what_there_is() {
+fn followers_end_with_the_present_binding() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let theirs = names(&other);
         let mut watch = names(&zk).follow("billing");
@@ -370,7 +370,7 @@ fn requests_are_those_of_the_documentation() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     simulated_with(async |server, zk| {
         let nowhere = NameService::new(&zk, "no-slash");
         for (operation, error) in [

@@ -221,7 +221,7 @@ fn a_node_replaced_during_an_outage_is_not_taken_for_ours() {
 /// CURATOR-268, CURATOR-584: NodeExists and NoNode of the node that was ours, after a lost
 /// response.
 #[test]
-fn every_lost_answer_is_resolved() {
+fn every_lost_response_is_resolved() {
     simulated(async {
         for mode in MODES {
             for verdict in [Verdict::LoseReply, Verdict::LoseRequest] {
@@ -490,7 +490,7 @@ fn a_node_waits_for_a_server_that_writes() {
         assert_eq!(zk.state(), ConnectionState::ReadOnly);
         let mut errors = zk.background_errors();
         let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("one").start();
-        timeout(Duration::from_secs(30), node.created()).await.expect_err("an answer");
+        timeout(Duration::from_secs(30), node.created()).await.expect_err("a response");
         server.set_read_only(false);
         node.created().await.unwrap();
         until_ours(&server, &zk, NODE, "one").await;
@@ -499,7 +499,7 @@ fn a_node_waits_for_a_server_that_writes() {
         server.set_read_only(true);
         zk.states().until(|status| status.state == ConnectionState::ReadOnly).await.unwrap();
         let mut write = pin!(node.set_data("two"));
-        timeout(Duration::from_secs(30), &mut write).await.expect_err("an answer");
+        timeout(Duration::from_secs(30), &mut write).await.expect_err("a response");
         server.set_read_only(false);
         write.await.unwrap();
         until_ours(&server, &zk, NODE, "two").await;
@@ -544,7 +544,7 @@ fn parents_have_the_acl_of_the_provider() {
 }
 
 #[test]
-fn creations_are_told_from_the_first_on() {
+fn creations_are_reported_from_the_first_on() {
     simulated_with(async |server, zk| {
         let node = PersistentNode::builder(&zk, NODE, Ephemeral).start();
         let mut creations = std::pin::pin!(node.creations());

@@ -61,8 +61,9 @@ fn only_outages_are_waited_for() {
         });
         assert_eq!(denied.await.unwrap_err().kind(), ErrorKind::NoNode);
         assert_eq!(calls, 1);
-        let error = zk.wait_for_recovery(lock::Error::Lost).await.unwrap_err();
-        assert!(matches!(error, lock::Error::Lost));
+        let lost = lock::Error::Lost { path: "/locks/a/lock-0".to_owned() };
+        let error = zk.wait_for_recovery(lost).await.unwrap_err();
+        assert!(matches!(error, lock::Error::Lost { .. }));
     });
 }
 

@@ -13,7 +13,7 @@ use zk_curator_tests::{
 const PATH: &str = "/shared/value";
 
 async fn next(watch: &mut ValueWatch<String>) -> String {
-    match watch.next().await.expect("it goes on") {
+    match watch.next().await.expect("it keeps running") {
         ValueEvent::Value(value) => value.value,
         ValueEvent::Absent => "absent".into(),
         ValueEvent::Stale => "stale".into(),
@@ -23,7 +23,7 @@ async fn next(watch: &mut ValueWatch<String>) -> String {
 }
 
 #[test]
-fn own_writes_are_read_at_once_and_those_of_others_are_told() {
+fn own_writes_are_read_at_once_and_others_are_reported() {
     simulated_on(two_in_memory, async |(_server, zk, other)| {
         let ours = SharedValue::open(&zk, PATH, &"seed".to_owned()).await.unwrap();
         let theirs = SharedValue::open(&other, PATH, &"another seed".to_owned()).await.unwrap();
@@ -75,7 +75,7 @@ fn no_event_without_a_change_at_reconnect() {
 }
 
 #[test]
-fn after_a_lost_answer_one_of_two_hears_that_it_has_won() {
+fn after_a_lost_response_exactly_one_of_two_has_won() {
     let cases = [Verdict::LoseReply, Verdict::LoseRequest];
     simulated_each_on(cases, two_in_memory, async |verdict, (server, zk, other)| {
         let values = try_join_all([&zk, &other].map(|zk| SharedValue::open(zk, PATH, &0_i64)))
@@ -121,7 +121,7 @@ fn a_count_has_curators_bytes_and_limits_a_semaphore() {
 }
 
 #[test]
-fn ids_are_never_handed_out_twice() {
+fn ids_are_never_assigned_twice() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         let blocks =
             [&zk, &other].map(|zk| IdBlocks::new(&DistributedAtomicLong::new(zk, "/ids"), 10));

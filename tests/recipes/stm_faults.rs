@@ -332,7 +332,7 @@ fn refusal_takes_one_more_round_trip() {
 
 /// The receipts are in the first space, which the transaction does not use.
 #[test]
-fn first_transaction_may_use_another_space_than_that_of_the_receipts() {
+fn first_transaction_may_use_a_space_without_the_receipts() {
     const LOG: &str = "/log/a";
     // The number of the request that is lost, or none.
     simulated_each_on(0..12, in_memory, async |nth, (server, zk)| {

@@ -287,6 +287,6 @@ fn refused_loops_pause_longer_and_longer() {
         assert_eq!(begun.elapsed(), Duration::from_secs(100));
         // Each of them looks about once a second.
         assert!((100..1000).contains(&rule.hits()), "{}", rule.hits());
-        assert!(candidate.has_leadership(), "it is no loss of the connection");
+        assert!(candidate.has_leadership(), "the connection is not lost");
     });
 }

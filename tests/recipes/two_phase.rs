@@ -124,7 +124,7 @@ fn all_votes_commit_and_one_aborts_early() {
         vote.unwrap();
         assert_eq!(aborted.unwrap(), Aborted);
         let late = sites[2].vote(Vote::Commit).await;
-        assert!(matches!(late, Err(Error::Late { outcome: Aborted })), "{late:?}");
+        assert!(matches!(late, Err(Error::Late { outcome: Aborted, .. })), "{late:?}");
         assert_eq!(outcome(&mut sites).await, Aborted);
         assert!(began.elapsed() < Duration::from_secs(1));
         finish(&server, coordinator, sites).await;
@@ -142,7 +142,7 @@ fn a_vote_is_cast_once() {
         site.vote(Vote::Commit).await.unwrap();
         for mut site in [site, Site::join(&zk, TX, "stock").await.unwrap()] {
             let refused = site.vote(Vote::Abort).await;
-            assert_matches!(refused, Err(Error::AlreadyCast { vote: Vote::Commit }));
+            assert_matches!(refused, Err(Error::AlreadyCast { vote: Vote::Commit, .. }));
             assert_eq!(site.vote_cast().await.unwrap(), Some(Vote::Commit));
         }
         assert_eq!(server.probe().data(&format!("{TX}/stock")).unwrap(), "commit");
@@ -161,7 +161,7 @@ fn the_deadline_aborts_without_a_coordinator() {
         assert_eq!(outcome(&mut sites).await, Aborted);
         assert!(began.elapsed() >= DEADLINE && began.elapsed() < DEADLINE * 2);
         let late = sites[1].vote(Vote::Commit).await;
-        assert!(matches!(late, Err(Error::Late { outcome: Aborted })), "{late:?}");
+        assert!(matches!(late, Err(Error::Late { outcome: Aborted, .. })), "{late:?}");
     });
 }
 
@@ -398,7 +398,7 @@ fn a_site_back_before_its_old_session_ends_keeps_its_vote() {
 }
 
 #[test]
-fn every_lost_answer_is_resolved() {
+fn every_lost_response_is_resolved() {
     let cases = pairs(FORMS, [Verdict::LoseReply, Verdict::LoseRequest]);
     simulated_each(cases, async |(form, verdict), server, zk| {
         // Creates, votes, decisions, acknowledgements and the removal are transactions.
@@ -418,7 +418,7 @@ fn every_lost_answer_is_resolved() {
 }
 
 #[test]
-fn votes_to_abort_and_deadlines_survive_lost_answers() {
+fn votes_to_abort_and_deadlines_survive_lost_responses() {
     let cases = pairs(FORMS, [Verdict::LoseReply, Verdict::LoseRequest]);
     simulated_each(cases, async |(form, verdict), server, zk| {
         let mut coordinator = begin(&zk, form).await;
@@ -434,7 +434,7 @@ fn votes_to_abort_and_deadlines_survive_lost_answers() {
 
 /// All clients lose their connections, their sessions, and the server, again and again.
 #[test]
-fn sessions_that_end_while_everybody_waits_change_nothing() {
+fn sessions_that_end_while_all_sites_wait_change_nothing() {
     simulated_each_on([Form::Symmetric, Form::Coordinated], server, async |form, server| {
         let mut clients = Vec::new();
         for _ in 0..4 {
@@ -471,13 +471,15 @@ fn sessions_that_end_while_everybody_waits_change_nothing() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     simulated_with(async |_server, zk| {
         let begin =
             |sites: &[&'static str]| Coordinator::begin(&zk, TX, sites.to_vec(), "").into_future();
         use std::future::IntoFuture;
-        assert!(matches!(begin(&[]).await, Err(Error::NoSites)));
-        assert!(matches!(begin(&["a", "a"]).await, Err(Error::Duplicate { site }) if site == "a"));
+        assert!(matches!(begin(&[]).await, Err(Error::NoSites { path }) if path == TX));
+        assert!(
+            matches!(begin(&["a", "a"]).await, Err(Error::Duplicate { site, .. }) if site == "a")
+        );
         for name in ["", ".", "..", "a/b", "a\nb", "a\0"] {
             assert!(matches!(begin(&[name]).await, Err(Error::InvalidSite { .. })), "{name:?}");
         }

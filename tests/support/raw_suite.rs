@@ -199,7 +199,7 @@ pub async fn the_root_is_the_node_of_the_chroot_and_never_deleted(case: Case) {
     assert!(outside.exists(&case.chroot).await.unwrap().is_some());
 }
 
-pub async fn calls_are_queued_when_made_and_answered_in_their_order(case: Case) {
+pub async fn calls_are_queued_when_made_and_return_in_order(case: Case) {
     let zk = case.client().await;
     // The create is not polled before the other requests are made.
     let created = zk.create(&op("/a", "1", CreateMode::Persistent));
@@ -250,7 +250,7 @@ pub async fn one_shot_watches_fire_once_for_what_they_watch(case: Case) {
     );
 }
 
-pub async fn an_answer_never_shows_a_change_before_its_watch_fires(case: Case) {
+pub async fn no_response_shows_a_change_before_its_watch_fires(case: Case) {
     let (zk, other) = (case.client().await, case.client().await);
     create(&zk, "/a").await;
     for _ in 0..50 {
@@ -262,12 +262,12 @@ pub async fn an_answer_never_shows_a_change_before_its_watch_fires(case: Case) {
                 break;
             }
         }
-        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the answer came first");
+        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the response came first");
         written.await.unwrap();
     }
 }
 
-pub async fn watches_survive_cuts_and_fire_for_what_happened_meanwhile(case: Case) {
+pub async fn watches_survive_cuts_and_fire_for_changes_during_them(case: Case) {
     let ((zk, relay), other) = (case.relayed(LONG).await, case.client().await);
     for path in ["/changed", "/deleted", "/parent", "/later", "/later-parent", "/quiet", "/anew"] {
         create(&zk, path).await;
@@ -467,7 +467,7 @@ pub async fn transactions_and_containers_work_or_are_not_supported(case: Case) {
     }
 }
 
-pub async fn many_requests_are_answered_in_order(case: Case) {
+pub async fn responses_to_many_requests_are_in_order(case: Case) {
     let zk = case.client().await;
     create(&zk, "/a").await;
     let writes: Vec<_> = (1..=500).map(|_| zk.set_data("/a", b"", Version::Any)).collect();
@@ -483,10 +483,10 @@ macro_rules! for_each_case {
         $call! {
             nodes_are_created_read_written_listed_and_deleted
             the_root_is_the_node_of_the_chroot_and_never_deleted
-            calls_are_queued_when_made_and_answered_in_their_order
+            calls_are_queued_when_made_and_return_in_order
             one_shot_watches_fire_once_for_what_they_watch
-            an_answer_never_shows_a_change_before_its_watch_fires
-            watches_survive_cuts_and_fire_for_what_happened_meanwhile
+            no_response_shows_a_change_before_its_watch_fires
+            watches_survive_cuts_and_fire_for_changes_during_them
             identities_survive_cuts
             a_lost_reply_may_have_applied_a_waiting_request_has_not
             without_a_connection_requests_fail_after_few_attempts
@@ -495,7 +495,7 @@ macro_rules! for_each_case {
             a_session_ends_by_our_clock_once_and_for_all
             a_closed_session_is_gone_at_the_server
             transactions_and_containers_work_or_are_not_supported
-            many_requests_are_answered_in_order
+            responses_to_many_requests_are_in_order
         }
     };
 }

@@ -111,7 +111,7 @@ fn warn(app: &App, summary: &Summary) {
     }
     if !summary.unreadable.is_empty() {
         out.warn(format!(
-            "incomplete: {} nodes are missing, with what is below them:",
+            "incomplete: {} nodes are missing, with all nodes below them:",
             summary.unreadable.len()
         ));
         summary.unreadable.name(out, "  ");

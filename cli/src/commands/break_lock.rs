@@ -10,9 +10,9 @@ const AFTER_HELP: &str = "\
 Deletes the node of exactly this holder, in a transaction that fails with exit code 6 if the node \
 has changed or is gone. The token is printed by `zkc lock`, and is the czxid of the node.
 
-The holder may go on: `zkc lock` stops its command as soon as it learns of the loss, other clients \
-may not. Only writes that check the lock, such as `zkc set --fenced`, are safe against a holder \
-that goes on. Try `zkc revoke` first.";
+The holder may still be running: `zkc lock` stops its command as soon as it learns of the loss, \
+other clients may not. A holder that is still running cannot spoil writes that check the lock, such \
+as those of `zkc set --fenced`. Try `zkc revoke` first.";
 
 /// The arguments of `zkc break`.
 #[derive(Debug, Args)]
@@ -45,7 +45,10 @@ impl Break {
         let (of, question) = match node::owner(&holder.stat) {
             Some(session) => (
                 format!("of session {session}"),
-                format!("take {} away from session {session}, which may go on?", self.path),
+                format!(
+                    "take {} away from session {session}, whose client may still be running?",
+                    self.path
+                ),
             ),
             None => (
                 "of no session".to_owned(),

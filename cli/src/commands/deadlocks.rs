@@ -9,8 +9,8 @@ use crate::unreadable::UnreadableNodes;
 use crate::{node, path};
 
 const AFTER_HELP: &str = "\
-Sessions stand for processes. A process that uses one session for independent tasks may show a cycle
-that is no deadlock.";
+Sessions stand for processes. If a process uses one session for independent tasks, a cycle may not
+be a deadlock.";
 
 /// The arguments of `zkc deadlocks`.
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ impl DeadlocksCommand {
             app.out().warn(format!("{partial} recipes were read in part"));
         }
         if deadlocks.cycles.is_empty() {
-            let extent = if is_complete { "" } else { " in what was read" };
+            let extent = if is_complete { "" } else { " in the nodes that were read" };
             lines.push(format!("no deadlock{extent}"));
         } else {
             lines.push(format!("{} sessions cannot continue", deadlocks.stuck));

@@ -153,22 +153,24 @@ async fn register(
     };
     let path = registration.path();
     let report = TextReport::new(path.as_str(), json!({ "path": path }));
-    app.out().print(&report.names([path]).in_one_line().into())?;
+    app.out().print(&report.names([path.clone()]).in_one_line().into())?;
     tokio::select! {
         biased;
         _ = stops.next() => {}
-        why = ended(registration.events(), app.out()) => return Err(why.into()),
+        why = ended(path, registration.events(), app.out()) => return Err(why.into()),
     }
     registration.unregister().await?;
     Ok(CommandOutput::nothing())
 }
 
 /// Waits for the end of a registration. Returns the cause.
-async fn ended(mut events: RegistrationEvents, out: &Out) -> RegistrationError {
+async fn ended(path: String, mut events: RegistrationEvents, out: &Out) -> RegistrationError {
     while let Some(state) = events.next().await {
         match state {
-            RegistrationState::Superseded { by } => return RegistrationError::Superseded(by),
-            RegistrationState::Refused { by } => return RegistrationError::Refused(by),
+            RegistrationState::Superseded { by } => {
+                return RegistrationError::Superseded { path, by };
+            }
+            RegistrationState::Refused { by } => return RegistrationError::Refused { path, by },
             RegistrationState::Ended => break,
             RegistrationState::Deleted => {
                 out.say("another client has deleted the node; it is created again");
@@ -177,7 +179,7 @@ async fn ended(mut events: RegistrationEvents, out: &Out) -> RegistrationError {
             _ => {}
         }
     }
-    RegistrationError::Ended
+    RegistrationError::Ended { path }
 }
 
 async fn list(discovery: &ServiceDiscovery<()>) -> Result<CommandOutput, CommandFailure> {

@@ -17,11 +17,11 @@ use crate::{merge, path, stop};
 const SHOWN: usize = 40;
 
 const AFTER_HELP: &str = "\
-If another client has changed the node meanwhile, both changes are shown as one text, and you choose \
-what is written. Lines that both have changed are shown as mine, base (as you have read them) and \
-theirs, with marks; the editor opens that text. Without a terminal, nothing is written then, and the \
-exit code is 6. Edited data that are not written stay in a file, which is named, also after a signal. \
-While the editor runs, Ctrl-C is for the editor.";
+If another client has changed the node since you read it, both changes are shown as one text, and \
+you choose the data to write. Lines that both have changed are shown as mine, base (as you have read \
+them) and theirs, with marks; the editor opens that text. Without a terminal, nothing is written \
+then, and the exit code is 6. Edited data that are not written stay in a file, which is named, also \
+after a signal. While the editor runs, Ctrl-C is for the editor.";
 
 /// The arguments of `zkc edit`.
 #[derive(Debug, Args)]
@@ -139,7 +139,8 @@ impl EditCommand {
                         return Ok(CommandOutput::nothing());
                     }
                     EditChoice::Quit => {
-                        let text = format!("other version: {} was changed meanwhile", self.path);
+                        let text =
+                            format!("other version: {} was changed during the edit", self.path);
                         return Err(CommandFailure::new(Exit::CONFLICT, text));
                     }
                 }
@@ -169,7 +170,7 @@ impl EditCommand {
         let mut merged = Merged::new(base, theirs, mine);
         let change = if theirs.czxid == base.czxid { "changed" } else { "created again" };
         app.out().warn(format!(
-            "{} was {change} meanwhile: it had version {} and has {}",
+            "{} was {change} during the edit: it had version {} and has {}",
             self.path, base.version, theirs.version
         ));
         loop {

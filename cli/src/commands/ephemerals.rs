@@ -26,7 +26,7 @@ impl EphemeralsCommand {
         let found = sessions::sessions(app, &self.options).await?;
         if !found.all_sessions {
             let failure =
-                CommandFailure::new(Exit::NO_PERMISSION, "no server told its ephemeral nodes");
+                CommandFailure::new(Exit::NO_PERMISSION, "no server lists its ephemeral nodes");
             return Err(failure.hint(found.notes.join("; ")));
         }
         found.notes.iter().for_each(|note| app.out().detail(format!("note: {note}")));

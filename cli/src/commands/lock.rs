@@ -47,7 +47,7 @@ Signals that zkc was started to ignore, as HUP by nohup, or INT and QUIT by a sc
 ignored in zkc and in the command. TERM always ends them.
 
 Without a connection, the lock is certainly held until the session timeout has passed since the \
-last request that a server has answered. With `--on-suspend guard`, the command gets TERM the grace \
+last request to which a server responded. With `--on-suspend guard`, the command gets TERM the grace \
 time before that moment, and KILL at it, so that no other client holds the lock while the command \
 runs. If zkc itself does not run, the process that watches it does the same. That relies on the \
 rates of clocks, and on a machine that runs: after a pause of the whole machine, another client may \
@@ -287,7 +287,7 @@ async fn release(guard: AnyGuard, talk: &Talk) {
         return talk.say("the release is not confirmed; the lock ends with its session");
     }
     match timeout(RELEASE, guard.release()).await {
-        Ok(Ok(()) | Err(Error::Lost)) => {}
+        Ok(Ok(()) | Err(Error::Lost { .. })) => {}
         Ok(Err(error)) => talk.say(format!("the release is not confirmed: {error}")),
         Err(_) => talk.say("the release is not confirmed; the lock ends with its session"),
     }

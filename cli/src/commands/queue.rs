@@ -145,7 +145,7 @@ async fn list(
     });
     items.unreadable.extend(unread.await?);
     if items.others > 0 {
-        app.out().say(format!("nodes that are no items: {}", items.others));
+        app.out().say(format!("nodes that are not items: {}", items.others));
     }
     Ok(items.unreadable.complete(app.out(), rows))
 }

@@ -15,7 +15,7 @@ The label is printed, because it is lost. The holder decides: `zkc lock` stops i
 releases the lock, unless it runs with `--on-revoke ignore`; a Java client does so only if it was \
 made revocable. Clients of kazoo do not read their nodes, so they are not asked.
 
-Exit codes: 0 asked, 1 nobody holds the lock, 6 nobody who holds it listens.";
+Exit codes: 0 asked, 1 the lock is free, 6 no holder can be asked.";
 
 /// The arguments of `zkc revoke`.
 #[derive(Debug, Args)]

@@ -409,9 +409,9 @@ impl TreeDeletion<'_> {
 
 fn not_empty(path: &str, with_hint: bool) -> CommandFailure {
     let failure = CommandFailure::new(Exit::CONFLICT, format!("not empty: {path}"));
-    if with_hint { failure.hint("-r also deletes what is below it") } else { failure }
+    if with_hint { failure.hint("-r also deletes the nodes below it") } else { failure }
 }
 
 fn changed(path: &str) -> CommandFailure {
-    CommandFailure::new(Exit::CONFLICT, format!("changed meanwhile: {path}"))
+    CommandFailure::new(Exit::CONFLICT, format!("changed since it was read: {path}"))
 }

@@ -98,7 +98,7 @@ fn ms(ms: f64) -> Cell {
 fn prometheus(reports: &[Told], healthy: bool) -> String {
     type Value = fn(&[Told], &Told) -> Option<f64>;
     let metrics: [(&str, &str, Value); 9] = [
-        ("zkc_server_up", "1 if the server answers", |_, told| Some(flag(told.srvr.is_ok()))),
+        ("zkc_server_up", "1 if the server responds", |_, told| Some(flag(told.srvr.is_ok()))),
         ("zkc_server_leader", "1 if the server orders the writes", |_, told| {
             Some(flag(told.leads()))
         }),

@@ -13,10 +13,10 @@ use crate::output::{CommandOutput, OutputColumn, Rows, number, text};
 /// The arguments of `zkc watches`.
 #[derive(Debug, Args)]
 pub(crate) struct WatchesCommand {
-    /// List the watched paths. Servers with many watches are slow to answer
+    /// List the watched paths. Servers with many watches are slow to respond
     #[arg(long, conflicts_with = "by_session")]
     by_path: bool,
-    /// List the sessions that watch. Servers with many watches are slow to answer
+    /// List the sessions that watch. Servers with many watches are slow to respond
     #[arg(long)]
     by_session: bool,
     /// At most this many paths or sessions, those with the most watches

@@ -29,7 +29,7 @@ pub(crate) struct WhyCommand {
     #[arg(short, long)]
     all: bool,
     /// Also ask the servers for all watches, to find a waiter that does not watch. Servers with
-    /// many watches are slow to answer
+    /// many watches are slow to respond
     #[arg(long)]
     watches: bool,
     #[command(flatten)]
@@ -145,7 +145,7 @@ fn next(finding: &Finding, facts: &SessionFacts, all: bool) -> Vec<String> {
     for holder in holders.iter().take(most) {
         let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
         if listens && !holder.is_revoked {
-            next.push(format!("zkc revoke {}  (asks the holder to let go)", holder.path));
+            next.push(format!("zkc revoke {}  (asks the holder to release it)", holder.path));
         }
         next.extend(break_it(holder));
     }

@@ -1,4 +1,4 @@
-//! The health of an ensemble, from one answer of each server.
+//! The health of an ensemble, from one response of each server.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(crate) fn lag(reports: &[ProbeReport], server: &ProbeReport) -> Option<u64> 
     (first >> 32 == second >> 32).then(|| u64::try_from(first - second).unwrap_or_default())
 }
 
-/// The evidence about a quorum in the answers.
+/// The evidence about a quorum in the responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuorumHealth {
     Present,
@@ -69,7 +69,7 @@ pub(crate) fn problems(reports: &[ProbeReport], voters: Option<usize>) -> Vec<St
     let mut problems = Vec::new();
     let leaders = reports.iter().filter(|report| report.leads()).count();
     match quorum(reports, voters) {
-        // Two answers are from two instants: an election in between looks the same.
+        // Two responses are from two instants: an election in between looks the same.
         QuorumHealth::Present if leaders > 1 => {
             problems.push(format!("{leaders} servers lead; ask again"));
         }
@@ -181,7 +181,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_problem_is_told() {
+    fn each_problem_is_reported() {
         let leader = serving(1, ServerMode::Leader, 0x1_0000_2000);
         let follower = serving(2, ServerMode::Follower, 0x1_0000_2000);
         let mut older = serving(3, ServerMode::Follower, 0x1_0000_2000);

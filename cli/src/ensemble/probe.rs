@@ -68,7 +68,7 @@ impl ProbeOptions {
     }
 }
 
-/// An answer, or the reason why there is none.
+/// A response, or the reason why there is none.
 pub(crate) type ProbeAnswer<T> = Result<T, Trouble>;
 
 /// A server of the ensemble.
@@ -92,7 +92,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// The answers of a server.
+/// The responses of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct ProbeReport {
     pub(crate) server: Server,
@@ -109,7 +109,7 @@ pub(crate) struct ProbeReport {
 }
 
 impl ProbeReport {
-    /// Returns a report without answers.
+    /// Returns a report without responses.
     pub(crate) const fn empty(server: Server) -> Self {
         Self {
             server,

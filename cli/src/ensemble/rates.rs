@@ -1,4 +1,4 @@
-//! Rates: the differences of two answers of the same server.
+//! Rates: the differences of two responses of the same server.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) fn rate(before: u64, after: u64, passed: Duration) -> Option<f64> {
     (seconds > 0.0).then(|| grown / seconds)
 }
 
-/// The answers before, by server and by connection.
+/// The previous responses, by server and by connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Before {
     passed: Duration,
@@ -24,7 +24,7 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Remembers answers that were given `passed` before the present ones.
+    /// Remembers responses that were given `passed` before the present ones.
     pub(crate) fn new(reports: &[ProbeReport], passed: Duration) -> Self {
         let mut before = Self { passed, ..Self::default() };
         for report in reports {

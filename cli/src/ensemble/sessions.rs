@@ -23,7 +23,7 @@ pub(crate) struct EnsembleSession {
     pub(crate) timeout: Option<Duration>,
     pub(crate) last_operation: Option<String>,
     /// The servers have not heard from the client for at least this long. A server tells only by
-    /// its own clock when it answered, so this is counted from its last answer to any client.
+    /// its own clock when it responded, so this is counted from its last response to any client.
     pub(crate) silent: Option<Duration>,
     /// The leader expires it after this time at the latest, unless it hears of it.
     pub(crate) within: Option<Duration>,
@@ -72,7 +72,7 @@ pub(crate) async fn sessions(
     Ok(sessions)
 }
 
-/// Joins the answers of the servers.
+/// Joins the responses of the servers.
 pub(crate) fn join(reports: &[ProbeReport]) -> EnsembleSessions {
     let mut sessions = EnsembleSessions {
         notes: notes(reports),
@@ -168,7 +168,7 @@ fn add_connections(sessions: &mut BTreeMap<SessionId, EnsembleSession>, report: 
     }
 }
 
-/// Returns a line for each server that did not answer a word.
+/// Returns a line for each server that did not respond to a word.
 pub(crate) fn notes(reports: &[ProbeReport]) -> Vec<String> {
     let mut notes = Vec::new();
     for report in reports {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_cannot_be_computed_is_not_told() {
+    fn an_end_that_cannot_be_computed_is_not_shown() {
         for sessions in [expiring("CEST", "tickTime=2000"), expiring("UTC", "clientPort=1")] {
             assert_eq!(sessions.by_id[&SessionId::new(0x12)].within, None);
             assert_eq!(sessions.by_id[&SessionId::new(0x12)].silent, Some(Duration::ZERO));

@@ -1,10 +1,10 @@
-//! The reasons why a server does not answer a question.
+//! The reasons why a server does not respond to a question.
 
 use std::fmt;
 
 use super::flw::FlwRefusal;
 
-/// The reason why a question has no answer.
+/// The reason why a question has no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// This was not requested.

@@ -229,7 +229,7 @@ fn a_short_outage_changes_nothing() {
 }
 
 #[test]
-fn a_change_of_the_connection_is_told_once_while_the_lock_is_held() {
+fn connection_changes_are_printed_once_while_the_lock_is_held() {
     let mut run = Run::new(OnSuspend::Guard);
     for event in [Event::Suspended(10), Event::Suspended(9), Event::Reconnected, Event::Reconnected]
     {
@@ -362,7 +362,7 @@ fn another_process_stops_the_command_in_time_but_not_first() {
 }
 
 #[test]
-fn a_command_that_is_told_to_stop_is_only_killed_by_another_process() {
+fn only_another_process_kills_a_command_that_was_stopped() {
     let kill_after = |run: &Run| {
         let Orders { terminate, kill } = run.machine.orders(run.at(100_000), SESSION);
         assert_eq!(terminate, None);

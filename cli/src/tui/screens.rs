@@ -332,7 +332,7 @@ pub(crate) fn help() -> Detail {
         "REQ/s      requests a second between two samples; no counter of a server is reset",
         "LAG        transactions behind the leader",
         "SILENT     time since the last response, at least",
-        "EVENTS/s   changes of the node a second, told by a watch of the whole tree (ZooKeeper 3.6)",
+        "EVENTS/s   changes of the node a second, from a watch of the whole tree (ZooKeeper 3.6)",
     ];
     Detail { title: "keys".to_owned(), lines: lines.map(str::to_owned).to_vec(), first: 0 }
 }

@@ -28,7 +28,7 @@ async fn a_node_that_changes_after_the_question_is_kept() {
         terminal.expect("delete 3 nodes? [y/N]");
         zkc.run_with(&["txn"], &change.join("\n")).await.ok();
         terminal.press("y\n");
-        terminal.expect("kept: changed meanwhile: /d/a\r\n");
+        terminal.expect("kept: changed since it was read: /d/a\r\n");
         let ended = tokio::time::timeout(PATIENCE, rm.wait()).await.expect("an end").expect("zkc");
         assert_eq!(ended.code(), Some(8), "{change:?}");
         let probe = zkc.server.probe();
@@ -47,7 +47,7 @@ async fn a_node_that_changes_before_its_deletion_is_kept() {
     let rm = zkc.command(&arguments).spawn().expect("zkc");
     late.fired().await;
     zkc.run(&["set", "/d/b", "x"]).await.ok();
-    assert_eq!(end(rm, "").await.fails(6), "changed meanwhile: /d/b\n");
+    assert_eq!(end(rm, "").await.fails(6), "changed since it was read: /d/b\n");
     assert!(zkc.server.probe().exists("/d/b"));
 }
 

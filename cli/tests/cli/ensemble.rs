@@ -174,7 +174,7 @@ async fn servers_that_hide_sessions_are_named() {
     let zkc = Zkc::start().await;
     let refusing = saying(REFUSED).await;
     let told = on(&zkc, &refusing, &["ephemerals", "--timeout", "200ms"]).await.fails(5);
-    assert!(told.contains("no server told its ephemeral nodes"), "{told}");
+    assert!(told.contains("no server lists its ephemeral nodes"), "{told}");
     assert!(told.contains("refuses cons, dump, srvr: set 4lw.commands.whitelist=srvr, mntr, conf, cons, dump, wchs in zoo.cfg"), "{told}");
 }
 
@@ -276,7 +276,7 @@ async fn a_doctor_compares_the_lists_of_locks() {
         let rows = rows.as_array().unwrap().clone();
         rows.iter().map(|row| row["finding"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let open = "everybody may delete the contenders of /locks/a (world:anyone)".to_owned();
+    let open = "anyone may delete the contenders of /locks/a (world:anyone)".to_owned();
     assert!(findings().await.contains(&open));
     let own = vec![zk_curator::Acl::new(zk_curator::Permissions::ALL, "digest", "ann:x")];
     zk.set_acl(guard.path(), own).await.expect("set");
@@ -348,8 +348,8 @@ async fn top_prints_one_sample_for_scripts() {
 /// Commands against three servers of Apache ZooKeeper.
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn an_ensemble_is_told_on_apache_zookeeper() {
-    let name = "an_ensemble_is_told_on_apache_zookeeper";
+async fn the_ensemble_is_shown_on_apache_zookeeper() {
+    let name = "the_ensemble_is_shown_on_apache_zookeeper";
     let Some(mut ensemble) = real::or_skip_ensemble(name, 3).await else { return };
     let zkc = Zkc::start().await;
     let one = ensemble.server(0).connect_string();

@@ -59,7 +59,7 @@ async fn a_missing_node_comes_with_its_deepest_ancestor() {
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_is_told() {
+async fn an_unknown_outcome_is_reported() {
     let zkc = Zkc::start().await;
     zkc.run(&["create", "/a"]).await.ok();
     let _lost = zkc.server.rule(|request| {
@@ -71,7 +71,7 @@ async fn an_unknown_outcome_is_told() {
 }
 
 #[tokio::test]
-async fn a_wait_without_a_connection_has_no_answer() {
+async fn a_wait_without_a_connection_has_no_result() {
     let zkc = Zkc::start().await;
     let wait = ["wait", "/none", "--exists", "--for", "5s"];
     let wait = zkc.command(&wait).spawn().expect("zkc");

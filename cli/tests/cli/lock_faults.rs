@@ -197,7 +197,7 @@ async fn a_zkc_that_continues_in_time_ends_with_the_stopped_command() {
 
 /// Only the loss ends the command then, so TERM comes when the lock can be lost.
 #[tokio::test]
-async fn a_stopped_zkc_that_ignores_outages_stops_its_command_after_the_loss() {
+async fn stopped_zkc_ignoring_outages_stops_its_command_after_loss() {
     let server = TestServer::start().await;
     let options = ["--session-timeout", "3s", "--grace", "1s", "--on-suspend", "ignore"];
     let script = "trap 'echo TERM' TERM; echo $$; while :; do sleep 0.01; done";

@@ -208,7 +208,7 @@ async fn acls_and_quotas() {
 
 /// Another client creates the node between two requests of the command.
 #[tokio::test]
-async fn a_node_that_appears_meanwhile_is_kept() {
+async fn a_node_created_during_the_command_is_kept() {
     let zkc = Zkc::start().await;
     let late = zkc.server.rule(|request| {
         let creates = request.is_create() && request.is_about("/a");

@@ -79,7 +79,7 @@ async fn contenders_are_not_restored_as_persistent_nodes() {
 }
 
 #[tokio::test]
-async fn a_persistent_holder_is_told_everywhere() {
+async fn a_persistent_holder_is_reported_everywhere() {
     let zkc = Zkc::start().await;
     let zk = client(&zkc).await;
     let node = ghost(&zk, "/locks/a/lock-").await;
@@ -134,7 +134,7 @@ async fn a_persistent_holder_is_told_everywhere() {
 }
 
 #[tokio::test]
-async fn persistent_leases_and_candidates_are_told() {
+async fn persistent_leases_and_candidates_are_reported() {
     let zkc = Zkc::start().await;
     let zk = client(&zkc).await;
     let lease = ghost(&zk, "/s/leases/lease-").await;

@@ -120,7 +120,7 @@ async fn delayed_items_are_listed_by_their_times() {
     }
     zk.create("/q/foreign").await.expect("a node");
     let outcome = zkc.run(&["queue", "ls", "/q", "-o", "json"]).await;
-    assert_eq!(outcome.stderr, "nodes that are no items: 1\n");
+    assert_eq!(outcome.stderr, "nodes that are not items: 1\n");
     let states = outcome.json();
     let states: Vec<_> = (0..3).map(|place| states[place]["state"].clone()).collect();
     assert_eq!(states[0], "waiting");

@@ -73,7 +73,7 @@ async fn data_are_searched() {
 #[tokio::test]
 async fn subtrees_are_deleted_on_request_only() {
     let zkc = forest().await;
-    let refused = "not empty: /a (-r also deletes what is below it)\n";
+    let refused = "not empty: /a (-r also deletes the nodes below it)\n";
     assert_eq!(zkc.run(&["rm", "/a"]).await.fails(6), refused);
     zkc.run(&["rm", "-r", "/a"]).await.fails(2);
     zkc.run(&["rm", "/a", "--matching", "*"]).await.fails(2);

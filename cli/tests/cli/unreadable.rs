@@ -55,7 +55,7 @@ async fn walks_name_what_they_could_not_read() {
             "exists     /t  version 0\nexists     /t/open  version 0\n",
         ),
         (&["inspect", "/t"], ""),
-        (&["deadlocks", "/t"], "no deadlock in what was read\n"),
+        (&["deadlocks", "/t"], "no deadlock in the nodes that were read\n"),
         (&["doctor", "--tree", "/t", "-o", "name"], "note\n"),
     ] {
         let printed = is_partial(zkc.run(command).await, &["/t/hidden-00"]);
@@ -153,7 +153,7 @@ async fn nodes_that_are_too_large_do_not_end_a_walk() {
         (&["du", "/t", "-o", "name"], all, "/t\n/t/a\n/t/huge\n/t/wide\n/t/z\n"),
         (&["ls", "-R", "/t", "--depth", "1"], lists, "a\nhuge\nhuge/lock\nwide\nz\n"),
         (&["inspect", "/t", "-o", "name"], all, "/t/huge/lock\n"),
-        (&["deadlocks", "/t"], all, "no deadlock in what was read\n"),
+        (&["deadlocks", "/t"], all, "no deadlock in the nodes that were read\n"),
     ] {
         let printed = is_too_large(zkc.run(command).await, named);
         assert_eq!(printed, found, "{command:?}");

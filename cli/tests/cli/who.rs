@@ -215,7 +215,7 @@ async fn commands_under_locks_that_wait_for_each_other_are_found() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_way_of_a_deletion_is_told() {
+async fn obstacles_to_a_deletion_are_reported() {
     let zkc = Zkc::start().await;
     let zk = client(&zkc).await;
     zkc.run(&["create", "-p", "/a/b", "x"]).await.ok();
@@ -224,7 +224,7 @@ async fn what_is_in_the_way_of_a_deletion_is_told() {
     zk.create("/owned").mode(CreateMode::Ephemeral).data("x").await.expect("created");
     for (path, words) in [
         ("/a", "DELETE   not possible while it has 1 child: zkc rm -r"),
-        ("/p/q", "DELETE   needs DELETE on /p: nobody has it"),
+        ("/p/q", "DELETE   needs DELETE on /p: the ACL grants it to no one"),
         ("/owned", "DELETE   ephemeral: session 0x"),
     ] {
         let told = zkc.run(&["why", path]).await.ok();
@@ -233,9 +233,12 @@ async fn what_is_in_the_way_of_a_deletion_is_told() {
     let told = zkc.run(&["why", "/a/b"]).await.ok();
     assert!(!told.contains("DELETE"), "{told}");
     let told = zkc.run(&["rm", "/a"]).await.fails(6);
-    assert!(told.contains("not empty: /a (-r also deletes what is below it)"), "{told}");
+    assert!(told.contains("not empty: /a (-r also deletes the nodes below it)"), "{told}");
     let told = zkc.run(&["rm", "/p/q"]).await.fails(5);
-    assert!(told.contains("no permission: /p/q (needs DELETE on /p: nobody has it)"), "{told}");
+    assert!(
+        told.contains("no permission: /p/q (needs DELETE on /p: the ACL grants it to no one)"),
+        "{told}"
+    );
     zk.close().await.expect("closed");
 }
 
@@ -244,7 +247,11 @@ async fn a_search_in_part_finds_no_absence() {
     let zkc = Zkc::start().await;
     zkc.run(&["create", "-p", "/locks/a"]).await.ok();
     let told = zkc.run(&["deadlocks", "--limit", "2"]).await;
-    assert_eq!((told.code, &*told.stdout), (8, "no deadlock in what was read\n"), "{told:?}");
+    assert_eq!(
+        (told.code, &*told.stdout),
+        (8, "no deadlock in the nodes that were read\n"),
+        "{told:?}"
+    );
 }
 
 /// The next writer has to wait for all readers.

@@ -106,7 +106,7 @@ impl RawClientFactory for ZookeeperAsyncFactory {
             .connect_string
             .parse()
             .map_err(|_| Error::InvalidArgument("connect string"))?;
-        let failed = |_| Error::InvalidArgument("no thread or no local port can be had");
+        let failed = |_| Error::InvalidArgument("cannot start a thread or bind a local port");
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("zookeeper-async")

@@ -222,7 +222,7 @@ impl PacketLink {
                 },
                 Ok(Err(why)) => why,
                 Err(_) => {
-                    io::Error::new(io::ErrorKind::TimedOut, format!("{host} does not answer"))
+                    io::Error::new(io::ErrorKind::TimedOut, format!("no response from {host}"))
                 }
             };
             debug!(%host, why = %refused, "no connection");
@@ -310,10 +310,10 @@ impl PacketLink {
             return Ok(false);
         }
         let Some(answered) = sent.pop_front() else {
-            return Err(lost("an answer to nothing"));
+            return Err(lost("a response to no request"));
         };
         if (xid == XID_PING) != matches!(answered.what, PacketKind::Ping { .. }) {
-            return Err(lost("an answer to something else"));
+            return Err(lost("a response to another request"));
         }
         self.heard = answered.at;
         match answered.what {
@@ -348,7 +348,7 @@ impl PacketLink {
         frame::put_parts(&mut bytes, &[body]);
         match timeout(self.timeout * 2 / 3, to.write_all(&bytes)).await {
             Ok(written) => Ok(written?),
-            Err(_) => Err(lost("the other end takes nothing")),
+            Err(_) => Err(lost("the server does not read")),
         }
     }
 }
@@ -360,7 +360,7 @@ fn take(buffer: &mut BytesMut) -> Result<Option<Bytes>, LinkEnd> {
 /// Reads more bytes; the end of the stream is an error. Cancellation loses nothing.
 async fn read(from: &mut (impl AsyncRead + Unpin), into: &mut BytesMut) -> Result<(), LinkEnd> {
     match from.read_buf(into).await? {
-        0 => Err(lost("closed by the other end")),
+        0 => Err(lost("closed by the peer")),
         _ => Ok(()),
     }
 }

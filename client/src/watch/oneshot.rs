@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_told_without_the_chroot() {
+    fn event_paths_are_without_the_chroot() {
         for (server, chroot, client) in
             [("/app/a", 4, "/a"), ("/app", 4, "/"), ("/app/app", 4, "/app"), ("/a", 0, "/a")]
         {

@@ -159,7 +159,7 @@ pub(crate) async fn one_shot_watches_fire_once_for_what_they_watch(zk: ZooKeeper
     zk.close().await.unwrap();
 }
 
-pub(crate) async fn calls_in_a_row_are_answered_in_their_order(zk: ZooKeeper) {
+pub(crate) async fn results_come_in_the_order_of_the_calls(zk: ZooKeeper) {
     // Everything is queued before anything is awaited, and the responses are taken in the opposite
     // order.
     let created = zk.create("/p", b"v", &open(), CreateMode::Persistent);

@@ -109,7 +109,7 @@ pub(crate) async fn a_silent_network_is_connection_loss_in_time(case: Case) {
     assert_eq!(id(&zk), session);
 }
 
-pub(crate) async fn an_address_where_nobody_listens_fails_in_time(case: Case) {
+pub(crate) async fn an_address_without_a_server_fails_in_time(case: Case) {
     let patience = Duration::from_millis(500);
     let builder = ZooKeeper::builder(NOWHERE[0]).disconnected(DisconnectedPolicy::Wait(patience));
     let zk = builder.connect().unwrap();

@@ -51,9 +51,7 @@ async fn more(done: &AtomicUsize, count: usize) {
     wait::until(async || done.load(Ordering::SeqCst) >= goal).await;
 }
 
-pub(crate) async fn no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful(
-    case: Case,
-) {
+pub(crate) async fn a_killed_server_loses_no_acknowledged_write(case: Case) {
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let policies = [
         DisconnectedPolicy::FailFast,

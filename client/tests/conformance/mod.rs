@@ -58,7 +58,7 @@ macro_rules! for_each_case {
                 every_kind_of_node_is_created
                 transactions_apply_all_or_name_the_failure
                 one_shot_watches_fire_once_for_what_they_watch
-                calls_in_a_row_are_answered_in_their_order
+                results_come_in_the_order_of_the_calls
                 large_data_come_back_whole
                 arguments_that_make_no_sense_are_refused_here
                 identities_are_accepted
@@ -77,18 +77,18 @@ macro_rules! for_each_case {
                 watches: watches_are_removed_by_kind_and_all_at_once
                 watches: a_dropped_handle_removes_the_watch_on_the_server
                 watches: one_shot_watches_fire_for_changes_during_a_cut
-                watches: an_answer_after_a_cut_never_shows_a_change_before_its_watch_fires
+                watches: responses_after_a_cut_show_no_change_before_its_watch_fires
                 watches: persistent_watches_survive_cuts_and_say_so
                 connections: identities_survive_cuts
                 connections: requests_without_a_connection_follow_the_policy
-                connections: an_address_where_nobody_listens_fails_in_time
+                connections: an_address_without_a_server_fails_in_time
                 connections: a_session_that_the_server_ended_is_expired
-                sessions: a_session_is_left_and_taken_up_with_its_nodes_and_without_its_watches
+                sessions: a_resumed_session_has_its_nodes_and_not_its_watches
                 sessions: a_wrong_password_ends_the_client_and_not_the_session
                 sessions: a_session_moves_to_the_servers_that_are_listed_now
                 sessions: a_client_that_reaches_no_server_in_time_ends
-                sessions: a_client_that_allows_read_only_servers_is_served_like_any_other
-                order: ten_thousand_requests_in_flight_are_answered_in_order
+                sessions: clients_that_allow_read_only_servers_are_served_as_usual
+                order: responses_to_ten_thousand_requests_in_flight_are_in_order
                 order: a_create_and_its_read_share_a_flight
             }
             long {
@@ -106,9 +106,9 @@ macro_rules! for_each_case {
             }
             alone {
                 watches: a_rearmed_watch_tells_whether_anything_was_missed
-                disruption: no_acknowledged_write_is_lost_with_a_server_and_errors_are_truthful
+                disruption: a_killed_server_loses_no_acknowledged_write
                 disruption: sessions_and_watches_survive_the_death_of_a_server
-                sessions: read_only_servers_answer_reads_until_there_is_a_writable_one
+                sessions: read_only_servers_serve_reads_until_one_is_writable
             }
         }
     };
@@ -228,7 +228,7 @@ impl Target {
                 }
                 output
             }
-            Servers::Standalone(_) => unreachable!("it has nobody to lose"),
+            Servers::Standalone(_) => unreachable!("it has no other server to lose"),
             Servers::Ensemble(ensemble) => {
                 ensemble.wait_until_synced().await.unwrap();
                 let left = ensemble.leader().await.unwrap();

@@ -20,7 +20,7 @@ fn ready<T>(pending: &mut Pending<T>) -> Option<Result<T, Error>> {
     }
 }
 
-pub(crate) async fn ten_thousand_requests_in_flight_are_answered_in_order(case: Case) {
+pub(crate) async fn responses_to_ten_thousand_requests_in_flight_are_in_order(case: Case) {
     const REQUESTS: usize = 10_000;
     let (zk, relay) = case.relayed().await;
     zk.create("/n", b"", &open(), CreateMode::Persistent).await.unwrap();
@@ -38,7 +38,7 @@ pub(crate) async fn ten_thousand_requests_in_flight_are_answered_in_order(case: 
         let stat = (&mut from[0]).await.unwrap();
         assert_eq!(stat.version, mark as i32 + 1);
         for (n, pending) in before.iter_mut().enumerate().skip(answered) {
-            let stat = ready(pending).expect("an answer out of order").unwrap();
+            let stat = ready(pending).expect("a response out of order").unwrap();
             assert_eq!(stat.version, n as i32 + 1);
         }
         answered = mark + 1;

@@ -24,9 +24,7 @@ async fn owner(zk: &ZooKeeper, path: &str) -> Option<i64> {
     zk.exists(path).await.unwrap().map(|stat| stat.ephemeral_owner)
 }
 
-pub(crate) async fn a_session_is_left_and_taken_up_with_its_nodes_and_without_its_watches(
-    case: Case,
-) {
+pub(crate) async fn a_resumed_session_has_its_nodes_and_not_its_watches(case: Case) {
     let zk = case.client().await;
     let session = id(&zk);
     ephemeral(&zk, "/e").await;
@@ -176,7 +174,7 @@ pub(crate) async fn a_session_that_has_moved_is_written_by_its_last_client(case:
     assert_eq!(owner(&witness, "/e").await, None);
 }
 
-pub(crate) async fn a_client_that_allows_read_only_servers_is_served_like_any_other(case: Case) {
+pub(crate) async fn clients_that_allow_read_only_servers_are_served_as_usual(case: Case) {
     let relay = case.relay().await;
     let zk = start(case.through(&relay).read_only(true)).await;
     let session = id(&zk);
@@ -188,7 +186,7 @@ pub(crate) async fn a_client_that_allows_read_only_servers_is_served_like_any_ot
     zk.close().await.unwrap();
 }
 
-pub(crate) async fn read_only_servers_answer_reads_until_there_is_a_writable_one(case: Case) {
+pub(crate) async fn read_only_servers_serve_reads_until_one_is_writable(case: Case) {
     if !case.target.has_read_only {
         return;
     }
@@ -213,7 +211,7 @@ pub(crate) async fn read_only_servers_answer_reads_until_there_is_a_writable_one
     };
     let (mut states, zk, strict, session, watch) = case.target.read_only(lonely).await;
     until(&mut states, is_connected).await;
-    assert_ne!(id(&zk), session.id.get(), "that one was known to the read-only server alone");
+    assert_ne!(id(&zk), session.id.get(), "only the read-only server knew that session");
     zk.set_data("/a", b"2", None).await.unwrap();
     assert_eq!(watch.await.unwrap().event_type, EventType::NodeDataChanged);
     strict.connected().await.unwrap();

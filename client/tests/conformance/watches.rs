@@ -268,7 +268,7 @@ pub(crate) async fn one_shot_watches_fire_for_changes_during_a_cut(case: Case) {
     assert!(timeout(Duration::ZERO, &mut quiet).await.is_err());
 }
 
-pub(crate) async fn an_answer_after_a_cut_never_shows_a_change_before_its_watch_fires(case: Case) {
+pub(crate) async fn responses_after_a_cut_show_no_change_before_its_watch_fires(case: Case) {
     let ((zk, relay), other) = (case.relayed().await, case.client().await);
     create(&zk, "/a").await.unwrap();
     for _ in 0..5 {
@@ -283,7 +283,7 @@ pub(crate) async fn an_answer_after_a_cut_never_shows_a_change_before_its_watch_
         let (sync, read) = read.expect("queued");
         sync.await.unwrap();
         assert_eq!(read.await.unwrap().stat.version, written);
-        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the answer came first");
+        assert!(timeout(Duration::ZERO, &mut watch).await.is_ok(), "the response came first");
     }
 }
 
@@ -360,7 +360,10 @@ pub(crate) async fn a_rearmed_watch_tells_whether_anything_was_missed(case: Case
                 assert_eq!(next(&mut node).await, event(EventType::NodeDataChanged, "/p"));
             }
         } else {
-            assert!(zk.last_zxid_seen() >= written, "the answer that re-armed it shows the write");
+            assert!(
+                zk.last_zxid_seen() >= written,
+                "the response that re-armed it shows the write"
+            );
         }
     }
     assert_silent(&zk, &mut node).await;

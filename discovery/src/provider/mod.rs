@@ -43,19 +43,30 @@ use crate::measure::Calls;
 type ProviderFilter<P> = Arc<dyn Fn(&ServiceInstance<P>) -> bool + Send + Sync>;
 
 /// The reason why no instance can be picked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// The first load is not complete.
-    #[error("the instances are being loaded")]
-    Loading,
+    #[error("the instances of {path} are being loaded")]
+    Loading {
+        /// The path of the service.
+        path: String,
+    },
     /// No registered instance is enabled and passes the filter.
-    #[error("there is no instance")]
-    NoInstances,
+    #[error("{path} has no instance to be called")]
+    NoInstances {
+        /// The path of the service.
+        path: String,
+    },
     /// The instances have been stale for longer than
     /// [`max_staleness`](ProviderBuilder::max_staleness).
-    #[error("the instances have been stale for {0:?}")]
-    Stale(Duration),
+    #[error("the instances of {path} have been stale for {time:?}")]
+    Stale {
+        /// The path of the service.
+        path: String,
+        /// The time since the cache became stale.
+        time: Duration,
+    },
 }
 
 /// Builds a [`ServiceProvider`].
@@ -326,8 +337,12 @@ impl<P: 'static> ServiceProvider<P> {
         self.check_staleness()?;
         let choice = self.0.choice();
         let Some(last) = choice.candidates.len().checked_sub(1) else {
-            let is_loaded = self.0.settings.cache.is_loaded();
-            return Err(if is_loaded { Unavailable::NoInstances } else { Unavailable::Loading });
+            let path = self.0.settings.cache.path().to_owned();
+            return Err(if self.0.settings.cache.is_loaded() {
+                Unavailable::NoInstances { path }
+            } else {
+                Unavailable::Loading { path }
+            });
         };
         let picked = self.0.settings.strategy.pick(&choice.candidates, key).min(last);
         Ok(Picked::new(Arc::clone(&choice.candidates[picked]), Arc::clone(&self.0)))
@@ -337,7 +352,8 @@ impl<P: 'static> ServiceProvider<P> {
         let Some(most) = self.0.settings.max_staleness else { return Ok(()) };
         match self.0.settings.cache.freshness() {
             Freshness::Stale { since, .. } if since.elapsed() > most => {
-                Err(Unavailable::Stale(since.elapsed()))
+                let path = self.0.settings.cache.path().to_owned();
+                Err(Unavailable::Stale { path, time: since.elapsed() })
             }
             _ => Ok(()),
         }

@@ -32,23 +32,44 @@ pub enum RegistrationError {
     #[error(transparent)]
     Framework(#[from] Error),
     /// The instance cannot be written as a record.
-    #[error("the instance cannot be written")]
-    Write(#[source] Arc<crate::json::WriteError>),
+    #[error("the instance {path} cannot be written")]
+    Write {
+        /// The path of the node.
+        path: String,
+        /// The reason.
+        source: Arc<crate::json::WriteError>,
+    },
     /// The instance has no address, and no address of this machine was found.
     #[error("no address of this machine was found")]
     LocalAddress(#[from] LocalAddressError),
     /// Another process has registered an instance with the same id.
-    #[error("another process has registered the instance (address {address:?})", address = .0.address)]
-    Superseded(Rival),
+    #[error("another process has registered {path} (address {address:?})", address = .by.address)]
+    Superseded {
+        /// The path of the node.
+        path: String,
+        /// The other process.
+        by: Rival,
+    },
     /// An instance with this id is registered, and the policy is [`OnConflict::Fail`].
-    #[error("an instance with this id is registered (address {address:?})", address = .0.address)]
-    Refused(Rival),
+    #[error("{path} is already registered (address {address:?})", address = .by.address)]
+    Refused {
+        /// The path of the node.
+        path: String,
+        /// The process of that instance.
+        by: Rival,
+    },
     /// Another client has deleted the node, and it is not created again.
-    #[error("the node of the instance was deleted")]
-    Deleted,
+    #[error("the node of the instance was deleted: {path}")]
+    Deleted {
+        /// The path of the node.
+        path: String,
+    },
     /// The registration or the framework has ended.
-    #[error("the registration has ended")]
-    Ended,
+    #[error("the registration of {path} has ended")]
+    Ended {
+        /// The path of the node.
+        path: String,
+    },
 }
 
 impl zk_curator::Recoverable for RegistrationError {
@@ -488,7 +509,7 @@ impl<P> Registration<P> {
                     Some(Ok(()))
                 }
                 _ if shared.is_deleted || self.is_dynamic && !shared.is_aborted => Some(Ok(())),
-                _ => Some(Err(RegistrationError::Ended)),
+                _ => Some(Err(RegistrationError::Ended { path: shared.path.clone() })),
             }
         });
         ended.await
@@ -496,11 +517,18 @@ impl<P> Registration<P> {
 
     /// Returns the reason why the registration has ended.
     fn ended(&self) -> RegistrationError {
-        self.shared.look(|shared| match &shared.state {
-            RegistrationState::Superseded { by } => RegistrationError::Superseded(by.clone()),
-            RegistrationState::Refused { by } => RegistrationError::Refused(by.clone()),
-            RegistrationState::Deleted => RegistrationError::Deleted,
-            _ => RegistrationError::Ended,
+        self.shared.look(|shared| {
+            let path = shared.path.clone();
+            match &shared.state {
+                RegistrationState::Superseded { by } => {
+                    RegistrationError::Superseded { path, by: by.clone() }
+                }
+                RegistrationState::Refused { by } => {
+                    RegistrationError::Refused { path, by: by.clone() }
+                }
+                RegistrationState::Deleted => RegistrationError::Deleted { path },
+                _ => RegistrationError::Ended { path },
+            }
         })
     }
 }

@@ -59,7 +59,7 @@
 //!   The process of a dynamic instance may register it again: see [`OnDeleted`](crate::OnDeleted).
 //!
 //! # Assumptions
-//! **The service that mounts the router has to authorize requests.** Without a layer for that,
+//! **The service that mounts the router has to authorise requests.** Without a layer for that,
 //! every client that reaches the router can register and remove instances:
 //!
 //! ```
@@ -74,7 +74,7 @@
 //! use zk_curator_discovery::{ServiceDiscovery, rest};
 //!
 //! /// Everybody may read. Writers need a token.
-//! async fn authorize(request: Request, next: Next) -> Response {
+//! async fn authorise(request: Request, next: Next) -> Response {
 //!     let token = request.headers().get(header::AUTHORIZATION);
 //!     // Of a secret of your own, compared in constant time.
 //!     if request.method() == Method::GET || token.is_some_and(|token| token == "Bearer s3cret") {
@@ -85,7 +85,7 @@
 //! }
 //!
 //! let discovery = ServiceDiscovery::<serde_json::Value>::new(&zk, "/services");
-//! let router = rest::discovery_router(&discovery).layer(from_fn(authorize));
+//! let router = rest::discovery_router(&discovery).layer(from_fn(authorise));
 //! // axum::serve(listener, router).await?;
 //!
 //! # use axum::body::Body;

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_of_all_server_ids_are_told_from_markers() {
+    fn session_ids_of_all_servers_are_not_markers() {
         let is_ephemeral = |owner: u64| {
             let stat = Stat { ephemeral_owner: owner.cast_signed(), ..Stat::default() };
             stat.is_ephemeral()

@@ -72,8 +72,8 @@ const FAN_OUT: usize = 64;
 ///
 /// # Connection loss
 /// * SUSPENDED: members keep waiting.
-/// * LOST: [`Error::Lost`], for who waits to enter too: the round may have begun, and be over,
-///   without it. It may enter again.
+/// * LOST: [`Error::Lost`], also while the member waits to enter: the round may have begun, and be
+///   over, without it. It may enter again.
 /// * RECONNECTED in the same session: nothing has happened to the nodes; watches fire for missed
 ///   changes.
 ///
@@ -329,7 +329,7 @@ impl Entrant {
         if let Err(error) = gone.await {
             debug!(%error, "the node of a lost session may be there for as long as the session");
         }
-        Error::Lost
+        place.loss()
     }
 
     /// Lists the members again, and watches for the beginning of the round.

@@ -86,7 +86,7 @@ impl RoundPlace {
     pub async fn leave(self) -> Result<(), Error> {
         let Self { place, node, began, end, own: _own } = self;
         if !node.is_ours() {
-            return Err(Error::Lost);
+            return Err(place.loss());
         }
         // All of them were there when the round began. Curator does not say who they are.
         let mut left = match began.members {
@@ -97,7 +97,7 @@ impl RoundPlace {
         loop {
             match rules::leaving(&left, leaver.node.as_ref().map(OwnedNode::name)) {
                 Leaving::Over => return Ok(()),
-                Leaving::Lost => return Err(Error::Lost),
+                Leaving::Lost => return Err(leaver.place.loss()),
                 Leaving::Last => return Box::pin(leaver.finish()).await, // 4
                 Leaving::Stay { on } => leaver.stay(on).await?,          // 4
                 Leaving::Withdraw { on } => {
@@ -146,7 +146,7 @@ impl Leaver {
         let Some(watch) = self.place.watch(highest).await? else { return Ok(()) };
         tokio::select! {
             biased;
-            () = session_lost => Err(Error::Lost),
+            () = session_lost => Err(self.place.loss()),
             // Whatever has happened: look.
             _ = watch => Ok(()),
         }
@@ -159,7 +159,7 @@ impl Leaver {
         let (watch, deleted) = join(self.place.watch(lowest), node.delete()).await;
         match deleted {
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
-                return Err(Error::Lost);
+                return Err(self.place.loss());
             }
             // Gone in any case, by the delete or with its session.
             Err(error) if error.may_have_applied() && ownership.is_session_lost() => {}
@@ -226,7 +226,7 @@ impl Leaver {
                         Err(error) if error.kind() != ErrorKind::NoNode => {
                             Err(tried.unwrap_or(error).into())
                         }
-                        Err(_) if tried.is_none() => Err(Error::Lost),
+                        Err(_) if tried.is_none() => Err(self.place.loss()),
                         _ => Ok(()),
                     };
                 }
@@ -234,12 +234,12 @@ impl Leaver {
                     break;
                 }
                 ErrorKind::TransactionFailed { code: ErrorCode::NoNode, .. } => {
-                    return Err(Error::Lost);
+                    return Err(self.place.loss());
                 }
                 _ if error.may_have_applied() => tried = Some(error),
                 _ if node.is_ours() => return Err(tried.unwrap_or(error).into()),
                 _ if tried.is_some() => break,
-                _ => return Err(Error::Lost),
+                _ => return Err(self.place.loss()),
             }
         }
         node.renew_ownership();

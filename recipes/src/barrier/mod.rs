@@ -19,10 +19,13 @@ pub use single::DistributedBarrier;
 pub enum Error {
     /// Our node is gone: its session is over, or another client has deleted it. The other members
     /// no longer wait for this one.
-    #[error("the place in the round was lost")]
-    Lost,
+    #[error("the place in the round of the barrier {path} was lost")]
+    Lost {
+        /// The path of the barrier.
+        path: String,
+    },
     /// A round with as many members as there can be waits to begin, or is under way.
-    #[error("the barrier {path} has its {members} members already")]
+    #[error("the barrier {path} already has its {members} members")]
     OverSubscribed {
         /// The path of the barrier.
         path: String,
@@ -40,4 +43,8 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Lost, Self::OverSubscribed { .. }], unknown: [Self::Lost]);
+crate::failure::classify!(
+    Error,
+    retryable: [Self::Lost { .. }, Self::OverSubscribed { .. }],
+    unknown: [Self::Lost { .. }]
+);

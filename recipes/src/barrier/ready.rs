@@ -30,6 +30,11 @@ impl BarrierSite {
         self.child(READY)
     }
 
+    /// The error of a member whose node is gone.
+    pub(super) fn loss(&self) -> super::Error {
+        super::Error::Lost { path: self.path.as_str().to_owned() }
+    }
+
     /// The children, the node `ready` among them.
     pub(super) async fn children(&self) -> Result<Vec<String>, Error> {
         Ok(unless_gone(self.zk.children(self.path.as_str()).await)?.unwrap_or_default())

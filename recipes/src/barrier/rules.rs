@@ -193,7 +193,7 @@ mod tests {
 
     /// Then the last member may have the lowest number.
     #[test]
-    fn where_numbers_do_not_tell_everybody_begins() {
+    fn after_an_overflow_of_the_numbers_every_member_begins() {
         let [a, b] = [name('a', i32::MAX), name('b', i32::MIN)];
         let all = vec![a.clone(), b.clone()];
         assert_eq!(entry(&all, &a, 2), EntryStep::Begin(vec![&b, &a]));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_we_wrote_says_who_belongs_to_the_round() {
+    fn only_our_own_data_name_the_members_of_the_round() {
         assert_eq!(decode(&encode(&["b", "a"])), Some(names(&["a", "b"])));
         for foreign in [&b""[..], b"127.0.0.1", b"members of the round:", b"\xff\n"] {
             assert_eq!(decode(foreign), None);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_stays_to_the_end_and_everybody_else_waits_for_it() {
+    fn the_lowest_member_stays_and_the_others_wait_for_it() {
         let left = names(&["a", "b", "c"]);
         assert_eq!(leaving(&left, Some("a")), Leaving::Stay { on: "c" });
         assert_eq!(leaving(&left, Some("b")), Leaving::Withdraw { on: "a" });

@@ -6,7 +6,7 @@ use zk_curator::value::Failure;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A value is not the one that the update expected. Nothing was changed.
-    #[error("{path} was to have {}, and has {}", revision(expected), revision(found))]
+    #[error("{path} has {}, but the update expects {}", revision(found), revision(expected))]
     Conflict {
         /// The path of the value.
         path: String,
@@ -40,7 +40,7 @@ pub enum Error {
         path: String,
     },
     /// It cannot be the name of a node, or has an empty part.
-    #[error("not a valid key in {path}: {key:?}")]
+    #[error("{key:?} is not a valid key in {path}")]
     InvalidKey {
         /// The path of the store.
         path: String,
@@ -62,7 +62,7 @@ pub enum Error {
         revision: Revision,
     },
     /// There is something else at the path of the store.
-    #[error("{path} is no store")]
+    #[error("{path} is not a configuration store")]
     NotAStore {
         /// The path.
         path: String,

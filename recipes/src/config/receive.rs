@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The present configuration as a value of the service: see [`ConfigStore::follow_as`]. Cheap to
 /// clone; every clone sees all changes.
-#[must_use = "nobody reads the configuration"]
+#[must_use = "dropping the last clone stops following the configuration"]
 pub struct ConfigValue<T> {
     shared: Arc<Signal<PresentConfig<T>>>,
     /// The number of the last returned change.

@@ -189,7 +189,7 @@ impl<'a> Contender<'a> {
 
     /// Enters the queue again, at its end: the node is gone, or its session is.
     async fn reenter(&mut self) -> Result<(), Error> {
-        debug!(path = self.node.path(), "entering the queue anew");
+        debug!(path = self.node.path(), "entering the queue again");
         self.watches = ContenderWatches::default();
         let (node, siblings) = create(self.zk, self.parent, self.rule, self.data).await?;
         (self.node, self.listing) = (node, ContenderListing::Fresh(siblings));

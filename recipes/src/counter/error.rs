@@ -6,7 +6,7 @@ use zk_curator::value::Failure;
 #[non_exhaustive]
 pub enum Error {
     /// The sum is outside the range of the encoding. Nothing was written for this caller.
-    #[error("{value} and {delta} overflow the counter {path}")]
+    #[error("the counter {path} has {value}: adding {delta} overflows it")]
     Overflow {
         /// The path of the counter.
         path: String,
@@ -17,7 +17,9 @@ pub enum Error {
     },
     /// Other processes have changed the counter before each attempt of this one. Nothing was
     /// written.
-    #[error("the counter {path} was written by others {tries} times in a row")]
+    #[error(
+        "gave up on the counter {path}: other clients wrote it before each of {tries} attempts"
+    )]
     Contended {
         /// The path of the counter.
         path: String,
@@ -26,7 +28,7 @@ pub enum Error {
     },
     /// The operation was sent, and its outcome cannot be determined: the session ended first, or
     /// another client deleted the receipt. It was applied once, or not at all.
-    #[error("it is not known whether the counter {path} was changed: {why}")]
+    #[error("unknown whether the counter {path} was changed: {why}")]
     Unknown {
         /// The path of the counter.
         path: String,

@@ -131,7 +131,7 @@ impl<N: Number> Counter<N> {
         self.shared.settings.rules
     }
 
-    /// Returns the value: every operation that was answered before, to any client, is in it. It
+    /// Returns the value: every operation that was acknowledged before, to any client, is in it. It
     /// costs the ensemble as much as a write: see
     /// [`linearizable`](zk_curator::op::GetDataBuilder::linearizable).
     ///
@@ -372,8 +372,11 @@ impl<N: Number> Counter<N> {
 
     /// Something was applied.
     fn unexpected(&self) -> Error {
-        let why =
-            ZkError::invalid_argument("counter", self.path(), "an answer to another operation");
+        let why = ZkError::invalid_argument(
+            "counter",
+            self.path(),
+            "the response is to another operation",
+        );
         Error::Unknown { path: self.path().to_owned(), why }
     }
 }

@@ -377,7 +377,7 @@ impl fmt::Display for Verdict {
             ),
             Self::SameSession { session, paths } => write!(
                 f,
-                "session {session} has {} contenders: several tasks of one process, or one that waits for itself",
+                "session {session} has {} contenders: several tasks of one process, or a task that waits for itself",
                 paths.len(),
             ),
             Self::Persistent { owner, holds } => write!(

@@ -214,19 +214,26 @@ impl Elected {
         // not expired yet could still be written.
         let zk = self.zk.bound_to_session();
         if self.leadership.is_over() {
-            return Err(Error::Lost);
+            return Err(self.loss());
         }
-        let zk = zk?;
+        let zk = zk.map_err(|error| match error.kind() {
+            ErrorKind::Closed => Error::Closed { path: self.node.path().to_owned() },
+            _ => error.into(),
+        })?;
         // Only we write here, so that a repetition does no harm.
         match zk.set_data(self.node.path(), value).idempotent().await {
             Ok(_) => Ok(()),
             // The value may be published.
             Err(error) if error.may_have_applied() => Err(Error::Framework(error)),
             Err(error) if error.kind() == ErrorKind::NoNode || error.is_session_lost() => {
-                Err(Error::Lost)
+                Err(self.loss())
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn loss(&self) -> Error {
+        Error::Lost { path: self.node.path().to_owned() }
     }
 
     /// Resigns, and waits for the response.

@@ -160,7 +160,7 @@ impl FirstCandidate {
                     warn!(
                         framework = self.zk.name(),
                         path = self.path,
-                        "the candidates here are of another kind of election, so nobody leads in this one: use {observe}"
+                        "the candidates here are of another kind of election, so this one has no leader: use {observe}"
                     );
                 }
                 Ok(Some(watched.watch))

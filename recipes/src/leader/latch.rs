@@ -143,10 +143,11 @@ impl LeaderLatch {
             leave: leave.clone(),
             view: Arc::clone(&view),
         };
-        let (ending, path) = (Arc::clone(&view), self.queue.path.clone());
+        let path = self.queue.path.clone();
+        let (ending, joined) = (Arc::clone(&view), path.clone());
         // This runs even if the runtime is shut down.
         self.queue.zk.spawn_then(race.run(), move |end| {
-            let end = end.unwrap_or_else(|why| Err(why.of_operation("join", path).into()));
+            let end = end.unwrap_or_else(|why| Err(why.of_operation("join", joined).into()));
             // The old state is dropped without the lock.
             drop(ending.modify(|view| {
                 view.term += u64::from(!matches!(view.state, LatchState::Closed));
@@ -154,7 +155,7 @@ impl LeaderLatch {
                 std::mem::replace(&mut view.state, LatchState::Closed)
             }));
         });
-        Candidate { zk: self.queue.zk.clone(), view, leave, close_mode: self.close_mode }
+        Candidate { zk: self.queue.zk.clone(), path, view, leave, close_mode: self.close_mode }
     }
 
     /// Returns the leader, then the waiting candidates in their order, including those of Java's
@@ -224,6 +225,8 @@ struct LatchView {
 #[must_use = "dropping it leaves the election"]
 pub struct Candidate {
     zk: CuratorFramework,
+    /// The path of the election.
+    path: String,
     view: Arc<Signal<LatchView>>,
     leave: CancellationToken,
     close_mode: CloseMode,
@@ -254,11 +257,12 @@ impl Candidate {
     /// # Cancel safety
     /// Nothing is changed: the candidate stays in the election.
     pub async fn await_leadership(&self) -> Result<Leadership, Error> {
-        self.zk.check_started("await_leadership", "")?;
+        self.zk.check_started("await_leadership", &self.path)?;
+        let closed = || Error::Closed { path: self.path.clone() };
         let decided = |view: &LatchView| match &view.state {
             LatchState::Failed(error) => Some(Err(error.clone().into())),
             LatchState::Closed => {
-                Some(Err(view.end.clone().and_then(Result::err).unwrap_or(Error::Closed)))
+                Some(Err(view.end.clone().and_then(Result::err).unwrap_or_else(closed)))
             }
             state => state.leadership().map(Ok),
         };

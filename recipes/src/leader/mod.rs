@@ -57,25 +57,38 @@ pub(crate) mod tag {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// Leadership was lost: see [the table](self#when-leadership-ends).
-    #[error("leadership was lost")]
-    Lost,
+    #[error("leadership was lost, with the node {path}")]
+    Lost {
+        /// The path of the leader's node.
+        path: String,
+    },
     /// [`LeaderSelector::interrupt_leadership`] has ended it.
-    #[error("leadership was interrupted")]
-    Interrupted,
+    #[error("leadership was interrupted, with the node {path}")]
+    Interrupted {
+        /// The path of the leader's node.
+        path: String,
+    },
     /// The latch or the selector was closed, or the framework was.
-    #[error("the candidate has left the election")]
-    Closed,
+    #[error("the candidate has left the election {path}")]
+    Closed {
+        /// The path of the election, or of the node of the candidate.
+        path: String,
+    },
     /// An operation failed.
     #[error(transparent)]
     Framework(zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Lost, Self::Interrupted], unknown: [Self::Lost, Self::Interrupted]);
+crate::failure::classify!(
+    Error,
+    retryable: [Self::Lost { .. }, Self::Interrupted { .. }],
+    unknown: [Self::Lost { .. }, Self::Interrupted { .. }]
+);
 
 impl From<zk_curator::Error> for Error {
     fn from(error: zk_curator::Error) -> Self {
         match error.kind() {
-            zk_curator::ErrorKind::Closed => Self::Closed,
+            zk_curator::ErrorKind::Closed => Self::Closed { path: error.path().to_owned() },
             _ => Self::Framework(error),
         }
     }

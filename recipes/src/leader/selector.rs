@@ -215,8 +215,8 @@ impl LeaderSelector {
                 body(leadership)
             });
             match turn.await {
-                Ok(()) | Err(Error::Lost | Error::Interrupted) => {}
-                Err(Error::Closed) if is_over() => {}
+                Ok(()) | Err(Error::Lost { .. } | Error::Interrupted { .. }) => {}
+                Err(Error::Closed { .. }) if is_over() => {}
                 Err(error) => return Err(error),
             }
             // A body that returns immediately, again and again, would ask the servers for a term
@@ -313,7 +313,7 @@ impl LeaderSelector {
         // Under the lock of the signal: `close` either counts it or stops it.
         self.turns.modify(|turns| {
             if self.closing.is_cancelled() {
-                return Err(Error::Closed);
+                return Err(self.closed());
             }
             turns.running += 1;
             Ok(CountedRun(&self.turns))
@@ -335,17 +335,20 @@ impl LeaderSelector {
         let (node, leadership, watch) = Box::pin(self.elected(parent, ending)).await?; // 1
         let told = TermLog::begin(&leadership, self.queue.recipe);
         let running = RunningBody::begin(&self.turns, leadership.clone());
+        let path = || leadership.path().to_owned();
+        let lost = || Error::Lost { path: path() };
+        let interrupted = || Error::Interrupted { path: path() };
         // The body ends within this expression, whatever ends it.
         let ended = tokio::select! {
             biased;
-            () = Box::pin(leadership.lost_by(watch)) => Err(Error::Lost), // 4
-            () = running.interrupt.cancelled() => Err(Error::Interrupted),
-            () = ending.drained() => Err(Error::Interrupted),
+            () = Box::pin(leadership.lost_by(watch)) => Err(lost()), // 4
+            () = running.interrupt.cancelled() => Err(interrupted()),
+            () = ending.drained() => Err(interrupted()),
             output = body(leadership.clone()) => Ok(output), // 2
         };
         drop(running);
         drop(told);
-        if matches!(ended, Err(Error::Lost)) {
+        if matches!(ended, Err(Error::Lost { .. })) {
             // The node may be out of reach: it is left to the janitor.
             return ended;
         }
@@ -353,9 +356,9 @@ impl LeaderSelector {
         match node.delete().await {
             // 3
             Err(error) if error.kind() == ErrorKind::NoNode || error.is_session_lost() => {
-                ended.and(Err(Error::Lost))
+                ended.and_then(|_| Err(lost()))
             }
-            _ if was_lost => ended.and(Err(Error::Lost)),
+            _ if was_lost => ended.and_then(|_| Err(lost())),
             Ok(()) => ended,
             Err(error) => {
                 // The work is done; the janitor continues to delete the node.
@@ -398,7 +401,11 @@ impl LeaderSelector {
         if let Some(node) = node {
             withdraw(node).await?;
         }
-        Err(Error::Closed)
+        Err(self.closed())
+    }
+
+    fn closed(&self) -> Error {
+        Error::Closed { path: self.path().to_owned() }
     }
 }
 

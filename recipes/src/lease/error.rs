@@ -18,7 +18,7 @@ pub enum Error {
         path: String,
     },
     /// A setting is not valid. Nothing was sent.
-    #[error("{path}: the {setting} has to be {expected}")]
+    #[error("{path}: the {setting} must be {expected}")]
     InvalidSetting {
         /// The path of the lease.
         path: String,

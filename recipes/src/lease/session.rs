@@ -144,7 +144,7 @@ impl SessionLease {
         self.session.timeout
     }
 
-    /// Returns the time for which the lease certainly lives if no server answers any more: at most
+    /// Returns the time for which the lease certainly lives if no server responds any more: at most
     /// its time to live; zero if it is over. Sends nothing.
     #[must_use]
     pub fn remaining(&self) -> Duration {

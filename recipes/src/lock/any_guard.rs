@@ -71,7 +71,7 @@ impl AnyGuard {
         revocation::revoked(self.ownership()).await;
     }
 
-    /// Answers a request to release the lock: see
+    /// Responds to a request to release the lock: see
     /// [`Guard::acknowledge`](super::Guard::acknowledge).
     ///
     /// # Errors

@@ -4,18 +4,29 @@
 pub enum Error {
     /// The lock was lost while it was held: its session is over, or another client has deleted its
     /// node.
-    #[error("the lock was lost")]
-    Lost,
+    #[error("the lock was lost: the node {path} is gone, or its session is over")]
+    Lost {
+        /// The path of the node with which this client held the lock.
+        path: String,
+    },
     /// Other clients hold the lock, or wait for it.
-    #[error("others hold the lock or wait for it")]
-    Busy,
+    #[error("other clients hold the lock {path}, or wait for it")]
+    Busy {
+        /// The path of the lock.
+        path: String,
+    },
     /// The parent has assigned nearly all of its 2^31 sequence numbers. Delete it while no client
     /// uses the lock.
-    #[error("the sequence numbers of the lock are used up")]
-    SequenceExhausted,
+    #[error("the sequence numbers of the lock {path} are used up")]
+    SequenceExhausted {
+        /// The path of the lock.
+        path: String,
+    },
     /// More permits are asked for than there can be.
-    #[error("{asked} permits cannot be had of {limit}")]
+    #[error("cannot acquire {asked} permits: the semaphore {path} has {limit}")]
     OverLimit {
+        /// The path of the semaphore.
+        path: String,
         /// The number of permits.
         asked: u32,
         /// The limit of the semaphore.
@@ -39,8 +50,10 @@ pub enum Error {
         limit: u32,
     },
     /// The name of the nodes of a lock has a slash in it.
-    #[error("not a valid name for the nodes of a lock: {name:?}")]
+    #[error("{name:?} is not a valid name for the nodes of the lock {path}")]
     InvalidName {
+        /// The path of the lock.
+        path: String,
         /// The name.
         name: String,
     },
@@ -58,7 +71,7 @@ pub enum Error {
         /// Its path.
         path: String,
     },
-    /// No lock is given.
+    /// No lock is given, so there is no path.
     #[error("no lock is given")]
     NoLocks,
     /// An operation failed.
@@ -66,4 +79,8 @@ pub enum Error {
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Lost, Self::Busy], unknown: [Self::Lost]);
+crate::failure::classify!(
+    Error,
+    retryable: [Self::Lost { .. }, Self::Busy { .. }],
+    unknown: [Self::Lost { .. }]
+);

@@ -88,7 +88,8 @@ impl<K> Guard<K> {
         revocation::revoked(self.ownership()).await;
     }
 
-    /// Answers a request to let go: it was heard, and will take a while. A client that waits in
+    /// Responds to a request to release the lock: it was heard, and will take a while. A client
+    /// that waits in
     /// [`RevocableReadWriteLock::revoke`](super::RevocableReadWriteLock::revoke) gives us the grace
     /// time again, every time. Without a request nothing happens.
     ///
@@ -118,14 +119,15 @@ impl<K> Guard<K> {
     /// The lock is released in any case.
     pub async fn release(self) -> Result<(), Error> {
         let held = self.held.releasing();
+        let path = self.node.path().to_owned();
         let released = match self.node.delete().await {
             Ok(()) => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::SessionExpired) => {
-                Err(Error::Lost)
+                Err(Error::Lost { path })
             }
             Err(error) => Err(error.into()),
         };
-        held.end(matches!(released, Err(Error::Lost)));
+        held.end(matches!(released, Err(Error::Lost { .. })));
         released
     }
 }
@@ -142,18 +144,22 @@ where
     F: FnOnce(Ownership) -> Fut,
     Fut: Future,
 {
-    let output = while_held(guard.lost(), body(guard.ownership().clone())).await?;
+    let lost = async {
+        guard.lost().await;
+        guard.path().to_owned()
+    };
+    let output = while_held(lost, body(guard.ownership().clone())).await?;
     after_work(guard.release().await, output)
 }
 
-/// Runs `body` as long as a lock is not `lost`.
+/// Runs `body` as long as a lock is not `lost`, which returns the path of the node that held it.
 pub(super) async fn while_held<T>(
-    lost: impl Future<Output = ()>,
+    lost: impl Future<Output = String>,
     body: impl Future<Output = T>,
 ) -> Result<T, Error> {
     tokio::select! {
         biased;
-        () = lost => Err(Error::Lost),
+        path = lost => Err(Error::Lost { path }),
         output = body => Ok(output),
     }
 }
@@ -161,7 +167,7 @@ pub(super) async fn while_held<T>(
 /// Returns the output of work under a lock, unless the lock was lost before the release.
 pub(super) fn after_work<T>(released: Result<(), Error>, output: T) -> Result<T, Error> {
     match released {
-        Err(Error::Lost) => Err(Error::Lost),
+        Err(error @ Error::Lost { .. }) => Err(error),
         Ok(()) => Ok(output),
         Err(error) => {
             // The work is done; the janitor continues to delete the node.
@@ -191,7 +197,7 @@ impl<K: Send + Sync> Release for Guard<K> {
 
 /// Still holds the lock that it held, because it could not be turned into another one.
 #[derive(Debug, thiserror::Error)]
-#[error("the lock is held as before: {why}")]
+#[error("the lock is still held, in the mode that it had: {why}")]
 #[non_exhaustive]
 pub struct ConversionError<G: fmt::Debug> {
     /// The unchanged guard.

@@ -227,7 +227,11 @@ impl HandoverMutex {
         Fut: Future,
     {
         let guard = self.acquire().await?;
-        let output = while_held(guard.lost(), body(guard.ownership().clone())).await?;
+        let lost = async {
+            guard.lost().await;
+            guard.path().to_owned()
+        };
+        let output = while_held(lost, body(guard.ownership().clone())).await?;
         after_work(guard.release().await, output)
     }
 
@@ -383,7 +387,7 @@ impl HandoverGuard {
         revocation::revoked(&self.ownership).await;
     }
 
-    /// Answers a request to release the lock: see
+    /// Responds to a request to release the lock: see
     /// [`Guard::acknowledge`](super::Guard::acknowledge).
     ///
     /// # Errors
@@ -416,7 +420,7 @@ impl HandoverGuard {
     /// The lock is passed on or released in any case.
     pub async fn release(mut self) -> Result<(), Error> {
         if self.ownership.is_over() {
-            return Err(Error::Lost);
+            return Err(Error::Lost { path: self.path });
         }
         if self.pass.can_be_passed() {
             return Ok(());

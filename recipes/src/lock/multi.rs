@@ -127,7 +127,11 @@ impl InterProcessMultiLock {
             others.push(guard);
         }
         let guard = MultiGuard { first, others };
-        if guard.is_over() { Err(Error::Lost) } else { Ok(Some(guard)) }
+        let lost = guard.guards().find(|guard| guard.is_over());
+        match lost.map(|lost| lost.path().to_owned()) {
+            Some(path) => Err(Error::Lost { path }),
+            None => Ok(Some(guard)),
+        }
     }
 
     /// Acquires all locks, runs `body`, and releases them on every way out. `body` gets the guards
@@ -149,7 +153,8 @@ impl InterProcessMultiLock {
     {
         let guard = self.acquire().await?;
         let held = guard.guards().map(|guard| guard.ownership().clone()).collect();
-        let output = while_held(guard.lost(), body(held)).await?;
+        let lost = async { guard.first_lost().await.path().to_owned() };
+        let output = while_held(lost, body(held)).await?;
         after_work(guard.release().await, output)
     }
 
@@ -220,7 +225,14 @@ impl MultiGuard {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn lost(&self) {
-        select_all(self.guards().map(|guard| Box::pin(guard.lost()))).await;
+        self.first_lost().await;
+    }
+
+    /// Waits for the first loss, and returns the guard of that lock.
+    async fn first_lost(&self) -> &AnyGuard {
+        let losses = self.guards().map(|guard| Box::pin(guard.lost()));
+        let ((), index, _) = select_all(losses).await;
+        self.guards().nth(index).unwrap_or(&self.first)
     }
 
     /// Begins a transaction that is only applied while all locks are held; they must be of one

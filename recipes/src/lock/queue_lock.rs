@@ -63,7 +63,8 @@ impl<K: Clone> QueueLock<K> {
 
     fn parent(&self, operation: &'static str) -> Result<ZPath, Error> {
         if self.rule.tag.contains('/') {
-            return Err(Error::InvalidName { name: self.rule.tag.to_string() });
+            let name = self.rule.tag.to_string();
+            return Err(Error::InvalidName { path: self.path.clone(), name });
         }
         Ok(ZPath::for_operation(operation, self.path.as_str())?)
     }

@@ -257,7 +257,7 @@ impl WriteGuard {
         let number =
             SequenceSuffix::after(self.node.name(), lock.tags.write).map(SequenceSuffix::get);
         let Some(number) = number.filter(|number| (0..LAST_DOWNGRADE).contains(number)) else {
-            return Err(Error::SequenceExhausted);
+            return Err(Error::SequenceExhausted { path: lock.path.clone() });
         };
         let name = format!("{}{number:010}", lock.tags.read);
         let (mut node, siblings) = self
@@ -268,7 +268,7 @@ impl WriteGuard {
             .data(lock.label.clone())
             .owned_with_siblings()
             .await
-            .map_err(lost_with_the_parent)?;
+            .map_err(|error| self.lost_with_the_parent(error))?;
         self.still_held(&node, &siblings)?;
         node.keep_fencing_token(self.fencing_token());
         Ok(node)
@@ -303,7 +303,8 @@ impl ReadGuard {
         let parent = self.kind.0.parent("try_upgrade")?;
         let me = lock.enter(&parent).await?;
         self.still_held(me.node(), me.siblings())?;
-        me.turn_after(self.node.name()).await?.ok_or(Error::Busy)
+        let turn = me.turn_after(self.node.name()).await?;
+        turn.ok_or_else(|| Error::Busy { path: self.kind.0.path.clone() })
     }
 }
 
@@ -318,14 +319,18 @@ impl<K> Guard<K> {
         {
             Ok(())
         } else {
-            Err(Error::Lost)
+            Err(self.loss())
         }
     }
-}
 
-/// Our own node keeps the parent in being.
-fn lost_with_the_parent(error: zk_curator::Error) -> Error {
-    if error.kind() == ErrorKind::NoNode { Error::Lost } else { error.into() }
+    /// Our own node keeps the parent in being.
+    fn lost_with_the_parent(&self, error: zk_curator::Error) -> Error {
+        if error.kind() == ErrorKind::NoNode { self.loss() } else { error.into() }
+    }
+
+    fn loss(&self) -> Error {
+        Error::Lost { path: self.path().to_owned() }
+    }
 }
 
 impl InterProcessReadWriteLock {

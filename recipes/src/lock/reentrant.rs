@@ -129,7 +129,7 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
     /// its guards [are over](Ownership::is_over).
     ///
     /// # Errors
-    /// As [`InterProcessMutex::acquire`], also if the owner holds the lock and no server answers.
+    /// As [`InterProcessMutex::acquire`], also if the owner holds the lock and no server responds.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue.
@@ -198,7 +198,11 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         Fut: Future,
     {
         let guard = self.acquire(owner).await?;
-        let output = while_held(guard.lost(), body(guard.ownership().clone())).await?;
+        let lost = async {
+            guard.lost().await;
+            guard.path().to_owned()
+        };
+        let output = while_held(lost, body(guard.ownership().clone())).await?;
         after_work(guard.release().await, output)
     }
 

@@ -153,13 +153,13 @@ impl RevocableReadWriteLock {
                 // The owner may let go yet, if it was asked.
                 Err(error) => return Err(sent.failure(error).into()),
             };
-            // An answer to another client, before us, is no answer to us.
+            // A response to another client, before us, is not a response to us.
             let heard = asked && data == revocation::UNLOCKING;
             asked |= revocation::is_request(&data);
             if !heard && !revocation::is_request(&data) {
                 match self.zk.set_data(node, revocation::UNLOCK).version(stat.version).await {
                     Ok(_) => {
-                        debug!(node, "asked to let go");
+                        debug!(node, "asked the owner of the node to release it");
                         (asked, sent.asked) = (true, true);
                     }
                     Err(error) if error.may_have_applied() => {

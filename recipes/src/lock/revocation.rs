@@ -45,22 +45,25 @@ pub(super) async fn revoked(ownership: &Ownership) {
     ownership.lost_or(is_request).await;
 }
 
-/// Answers a request, if there is one, even if it was answered before.
+/// Responds to a request, if there is one, even if that was done before.
 pub(super) async fn acknowledge(zk: &CuratorFramework, node: &str) -> Result<(), Error> {
     loop {
         let read = zk.get_data(node).with_stat().await;
-        let (data, stat) = read.map_err(lost_with_the_node)?;
+        let (data, stat) = read.map_err(|error| lost_with_the_node(node, error))?;
         if !is_request(&data) && data != UNLOCKING {
             return Ok(());
         }
         match zk.set_data(node, UNLOCKING).version(stat.version).await {
-            // Asked again in between, or our own answer was lost.
+            // Asked again in between, or the response to our own write was lost.
             Err(error) if error.kind() == ErrorKind::BadVersion => {}
-            answer => return answer.map(drop).map_err(lost_with_the_node),
+            written => return written.map(drop).map_err(|error| lost_with_the_node(node, error)),
         }
     }
 }
 
-fn lost_with_the_node(error: zk_curator::Error) -> Error {
-    if error.kind() == ErrorKind::NoNode { Error::Lost } else { error.into() }
+fn lost_with_the_node(node: &str, error: zk_curator::Error) -> Error {
+    match error.kind() {
+        ErrorKind::NoNode => Error::Lost { path: node.to_owned() },
+        _ => error.into(),
+    }
 }

@@ -85,6 +85,7 @@ impl<'a> MigrationCall<'a> {
         let result = self.run().await;
         let name = |&index: &usize| self.expected[index].name.clone();
         let applied: Vec<_> = self.applied.iter().map(name).collect();
+        let path = self.site.metadata;
         let error = match (result, self.unknown) {
             (Ok(()), _) => {
                 let already = self.expected.len() - applied.len();
@@ -100,7 +101,7 @@ impl<'a> MigrationCall<'a> {
         if applied.is_empty() {
             return Err(error);
         }
-        Err(Error::Incomplete { applied, source: Box::new(error) })
+        Err(Error::Incomplete { path, applied, source: Box::new(error) })
     }
 
     async fn run(&mut self) -> Result<(), Error> {
@@ -114,7 +115,7 @@ impl<'a> MigrationCall<'a> {
                 return Ok(());
             }
         }
-        Err(Error::Busy { id: self.site.id.clone() })
+        Err(self.site.busy())
     }
 
     /// Applies the missing migrations, under the lock or the fence.
@@ -150,7 +151,8 @@ impl<'a> MigrationCall<'a> {
         // Also if the set differs: a transaction whose outcome was unknown may have been applied.
         let known = *compared.as_ref().unwrap_or(&self.expected.len());
         self.applied = (0..known).filter(of_this_call).collect();
-        let applied = compared?;
+        let refused = |difference| Error::of_difference(&self.site.metadata, difference);
+        let applied = compared.map_err(refused)?;
         if applied < self.expected.len() {
             self.check_sizes(applied)?;
         }
@@ -193,8 +195,13 @@ impl<'a> MigrationCall<'a> {
             Ok(Some(lease)) => Ok(lease),
             Ok(None) => Err(self.lock_timeout()),
             Err(lock::Error::Framework(error)) => Err(error.into()),
-            Err(_) => Err(Error::Busy { id: self.site.id.clone() }),
+            Err(_) => Err(self.site.busy()),
         }
+    }
+
+    /// The path and the name of a migration, for an error.
+    fn named(&self, index: usize) -> (String, String) {
+        (self.site.metadata.clone(), self.expected[index].name.clone())
     }
 
     fn lock_timeout(&self) -> Error {
@@ -223,7 +230,7 @@ impl<'a> MigrationCall<'a> {
                     match refusal {
                         Some(refusal) if tries > REFUSALS => return Err(refusal),
                         None if tries > RACE_ROUNDS => {
-                            return Err(Error::Busy { id: self.site.id.clone() });
+                            return Err(self.site.busy());
                         }
                         _ => sleep(self.settings.zk.jitter(PAUSE)).await,
                     }
@@ -259,8 +266,8 @@ impl<'a> MigrationCall<'a> {
                     let failure = if let Some(missing) = ended.missing_node(&source) {
                         missing.into()
                     } else {
-                        let migration = self.expected[batch.start].name.clone();
-                        Error::Computation { migration, source }
+                        let (path, migration) = self.named(batch.start);
+                        Error::Computation { path, migration, source }
                     };
                     let from = batch.start;
                     return self.failed_computation(ended.guards, failure, from, fence).await;
@@ -380,7 +387,8 @@ impl<'a> MigrationCall<'a> {
             ErrorKind::OwnershipLost | ErrorKind::SessionExpired => {}
             // The sizes of the others were checked before.
             ErrorKind::TooLarge if !error.may_have_applied() => {
-                return Err(Error::TooLarge { migration: self.expected[from].name.clone() });
+                let (path, migration) = self.named(from);
+                return Err(Error::TooLarge { path, migration });
             }
             _ => return Err(error.into()),
         }
@@ -501,7 +509,8 @@ impl<'a> MigrationCall<'a> {
             let middle = first.midpoint(last);
             if is_too_large(batch.start..middle + 1)? { last = middle } else { first = middle + 1 }
         }
-        Err(Error::TooLarge { migration: self.expected[last].name.clone() })
+        let (path, migration) = self.named(last);
+        Err(Error::TooLarge { path, migration })
     }
 
     /// Returns the size of the operations of a transaction, without computed ones.

@@ -7,19 +7,22 @@ use super::Difference;
 
 /// The reason why a set was not built or not applied.
 ///
+/// A set is built before it is given paths, so the errors of
+/// [`build`](super::MigrationSetBuilder::build) name the id of the set or the migration instead.
+///
 /// After an error other than [`Incomplete`](Self::Incomplete), and without
 /// [`may_have_applied`](Self::may_have_applied), the call has applied nothing.
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The id of the set cannot be the name of a node, or ends with `-info`.
-    #[error("{id:?} is no id for a set of migrations")]
+    #[error("{id:?} is not a valid id for a set of migrations")]
     InvalidId {
         /// The id.
         id: String,
     },
     /// Two migrations of a set have the same name.
-    #[error("there are two migrations {name:?}")]
+    #[error("two migrations of the set have the name {name:?}")]
     Duplicate {
         /// Their name.
         name: String,
@@ -45,10 +48,12 @@ pub enum Error {
     /// A migration that was applied is not the one of the set: it was changed after its release, or
     /// the order was.
     #[error(
-        "the migration {name:?} (number {index} from zero) is not the one that was applied: \
-         {found} instead of {expected}"
+        "{path}: the migration {name:?} (number {index} from zero) differs from the applied one: \
+         its checksum is {expected}, and that of the applied one {found}"
     )]
     Mismatch {
+        /// The path of the metadata of the set.
+        path: String,
         /// Its place in the set, from zero.
         index: usize,
         /// Its name in the set.
@@ -60,8 +65,10 @@ pub enum Error {
     },
     /// A newer version of the service has applied further migrations. The caller decides if it can
     /// work with that, for example read-only.
-    #[error("{found} migrations were applied, of which this version knows {known}")]
+    #[error("{path}: {found} migrations were applied, of which this version knows {known}")]
     Ahead {
+        /// The path of the metadata of the set.
+        path: String,
         /// The number of migrations that were applied.
         found: usize,
         /// The number of migrations of the set.
@@ -70,8 +77,10 @@ pub enum Error {
     /// The migrations do not fit into a request. Apply them [one by
     /// one](super::MigrationManager::per_migration), or split this one. No lock was taken, unless
     /// the migration is computed.
-    #[error("the migration {migration:?} does not fit into the request")]
+    #[error("{path}: the migration {migration:?} does not fit into the request")]
     TooLarge {
+        /// The path of the metadata of the set.
+        path: String,
         /// The first migration that does not fit.
         migration: String,
     },
@@ -89,8 +98,10 @@ pub enum Error {
     },
     /// The function of a computed migration has failed. It has no operations, so nothing was
     /// applied.
-    #[error("the migration {migration:?} could not be computed")]
+    #[error("{path}: the migration {migration:?} could not be computed")]
     Computation {
+        /// The path of the metadata of the set.
+        path: String,
         /// The name of the migration.
         migration: String,
         /// The error of the function.
@@ -107,15 +118,17 @@ pub enum Error {
     },
     /// Other clients have interfered many times in a row: the lock was lost, or nodes were written
     /// that a computed migration had read.
-    #[error("other clients interfere with the migrations {id}")]
+    #[error("gave up on the migrations {path}: other clients interfered every time")]
     Busy {
-        /// The id of the set.
-        id: String,
+        /// The path of the metadata of the set.
+        path: String,
     },
     /// The call has applied migrations, in earlier transactions, before it failed. They stay
     /// applied, and a later call continues after them.
-    #[error("only {} migrations were applied", .applied.len())]
+    #[error("{path}: only {} migrations were applied", .applied.len())]
     Incomplete {
+        /// The path of the metadata of the set.
+        path: String,
         /// The names of the migrations that this call has applied, in their order. If `source`
         /// [`may_have_applied`](Self::may_have_applied), it may have applied the next ones too.
         applied: Vec<String>,
@@ -149,13 +162,15 @@ impl Error {
     }
 }
 
-impl From<Difference> for Error {
-    fn from(difference: Difference) -> Self {
+impl Error {
+    /// The error for a set that differs from the migrations with the metadata at this path.
+    pub(super) fn of_difference(path: &str, difference: Difference) -> Self {
+        let path = path.to_owned();
         match difference {
             Difference::Mismatch { index, name, found, expected } => {
-                Self::Mismatch { index, name, found, expected }
+                Self::Mismatch { path, index, name, found, expected }
             }
-            Difference::Ahead { found, known } => Self::Ahead { found, known },
+            Difference::Ahead { found, known } => Self::Ahead { path, found, known },
         }
     }
 }

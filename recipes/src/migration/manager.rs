@@ -145,7 +145,10 @@ impl MigrationManager {
             if listed > 0 || expected.is_empty() {
                 // A change was seen by the server that is read. The first state may be an old one.
                 let seen = self.look_through_outages(&site, expected.len(), !has_waited).await?;
-                if seen.compare(&expected)? == expected.len() {
+                let applied = seen
+                    .compare(&expected)
+                    .map_err(|difference| Error::of_difference(&site.metadata, difference))?;
+                if applied == expected.len() {
                     return Ok(());
                 }
             }

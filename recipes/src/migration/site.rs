@@ -101,7 +101,12 @@ impl MigrationSite {
                 return Ok(seen);
             }
         }
-        Err(Error::Busy { id: self.id.clone() })
+        Err(self.busy())
+    }
+
+    /// The error after other clients have interfered many times in a row.
+    pub(super) fn busy(&self) -> Error {
+        Error::Busy { path: self.metadata.clone() }
     }
 
     /// Returns `None` if metadata have disappeared between the listing and the read.

@@ -5,7 +5,7 @@ use zk_curator::value::Failure;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The name is bound already.
-    #[error("{path} is bound already")]
+    #[error("{path} is already bound")]
     Taken {
         /// The path of its node.
         path: String,
@@ -29,7 +29,7 @@ pub enum Error {
         path: String,
     },
     /// It cannot be the name of a node, or begins with `_r_`, as receipts do.
-    #[error("{name:?} is no name below {path}")]
+    #[error("{name:?} is not a valid name below {path}")]
     InvalidName {
         /// The path of the names.
         path: String,

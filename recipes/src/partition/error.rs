@@ -3,7 +3,7 @@
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A setting is not valid. Nothing was sent.
-    #[error("{path}: the {setting} has to be {expected}")]
+    #[error("{path}: the {setting} must be {expected}")]
     InvalidSetting {
         /// The path of the set.
         path: String,
@@ -14,8 +14,10 @@ pub enum Error {
     },
     /// A body has failed, and the member was set to
     /// [end](super::SetPartitioner::end_on_error) then.
-    #[error("the body of the part {part} has failed: {why}")]
+    #[error("the body of the part {part} of {path} has failed: {why}")]
     Body {
+        /// The path of the set.
+        path: String,
         /// The name of the part.
         part: String,
         /// The error of the body.

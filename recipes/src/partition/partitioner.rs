@@ -221,8 +221,8 @@ impl SetPartitioner {
     ///
     /// [Until a stop](Run::until): then all parts are revoked, bodies may continue for the time to
     /// drain, and the member leaves the group after it has released the last part. The run returns
-    /// when the nodes of this member are deleted; if the servers do not answer within the time that
-    /// the retry policy allows, they are deleted in the background.
+    /// when the nodes of this member are deleted; if the servers do not respond within the time
+    /// that the retry policy allows, they are deleted in the background.
     ///
     /// # Errors
     /// * [`Error::InvalidSetting`].

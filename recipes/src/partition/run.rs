@@ -348,7 +348,8 @@ impl PartContext {
                 },
             };
             if self.care.ends_on_error {
-                return PartRunEvent::Broken(held, Error::Body { part: part.clone(), why: error });
+                let (path, part) = (path.clone(), part.clone());
+                return PartRunEvent::Broken(held, Error::Body { path, part, why: error });
             }
             let (first, longest) = self.care.pauses;
             failures = if began.elapsed() > longest { 0 } else { failures };
@@ -378,7 +379,7 @@ impl PartContext {
         match released {
             Ok(()) => PartRunEvent::Released,
             // The body may have ended because of that, and not because its work is done.
-            Err(lock::Error::Lost) => self.lost(),
+            Err(lock::Error::Lost { .. }) => self.lost(),
             Err(error) => {
                 // The janitor continues, unless the session is over.
                 debug!(path = self.site.path, part = self.part, %error, "not released");

@@ -8,7 +8,7 @@ use super::wire::item::Item;
 #[non_exhaustive]
 pub enum ErrorMode {
     /// It is put back at the end of the queue, with its priority, its time and its id, as a new
-    /// item whose deliveries are counted anew.
+    /// item whose deliveries are counted from zero.
     #[default]
     Requeue,
     /// It returns to its place, and is delivered again soon. Use it only with
@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// The name of a node in the queue is not that of an item, or a node exists below an item,
     /// which cannot be removed as long as that node exists. Both stay in place.
-    #[error("{path} is no item of the queue")]
+    #[error("{path} is not an item of the queue")]
     Foreign {
         /// Its path.
         path: String,
@@ -68,41 +68,50 @@ pub enum Error {
     },
     /// The claim to the item, or the lease of the job, was lost during its processing: its session
     /// is over, or another client has deleted it.
-    #[error("the claim to {path} was lost: its session is over, or somebody has deleted it")]
+    #[error("the claim to {path} was lost: its session is over, or another client has deleted it")]
     Lost {
         /// The path of the item or the job.
         path: String,
     },
     /// Another client has taken a [`Peeked`](super::Peeked) item since it was read, or the session
     /// has ended in between, and it will be delivered again.
-    #[error("the item {path} was taken by somebody else, or will be delivered again")]
+    #[error("the item {path} was taken by another client, or will be delivered again")]
     Taken {
         /// The path of the item.
         path: String,
     },
     /// One put has more items than the queue may contain.
-    #[error("{asked} items cannot be put into a queue of {limit}")]
+    #[error("cannot put {asked} items: the queue {path} has room for {limit}")]
     OverLimit {
+        /// The path of the items.
+        path: String,
         /// The number of items.
         asked: u32,
         /// The limit of the queue.
         limit: u32,
     },
     /// The queue is full, and puts [do not wait](super::OnFull::Refuse).
-    #[error("the queue is full: {limit} items")]
+    #[error("the queue {path} is full: {limit} items")]
     Full {
+        /// The path of the items.
+        path: String,
         /// The limit of the queue.
         limit: u32,
     },
     /// A setting is zero, but must be at least 1.
-    #[error("{setting} cannot be 0")]
+    #[error("{path}: {setting} cannot be 0")]
     Zero {
+        /// The path of the items, the jobs or the queues.
+        path: String,
         /// The name of the setting.
         setting: &'static str,
     },
     /// An item is longer than the format allows: 2^31 - 1 bytes.
-    #[error("the item is too long for the format")]
-    TooLong,
+    #[error("an item for the queue {path} is too long for the format")]
+    TooLong {
+        /// The path of the items.
+        path: String,
+    },
     /// A job with this id exists, in any state.
     #[error("there is a job with the id {id} at {path}")]
     Exists {
@@ -129,11 +138,18 @@ pub enum Error {
         path: String,
     },
     /// There is no item.
-    #[error("the queue is empty")]
-    Empty,
+    #[error("the queue {path} is empty")]
+    Empty {
+        /// The path of the items.
+        path: String,
+    },
     /// An operation failed.
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
 }
 
-crate::failure::classify!(Error, retryable: [Self::Full { .. }, Self::Empty], unknown: [Self::Unknown { .. }]);
+crate::failure::classify!(
+    Error,
+    retryable: [Self::Full { .. }, Self::Empty { .. }],
+    unknown: [Self::Unknown { .. }]
+);

@@ -106,7 +106,7 @@ impl ComparedClock {
         expected.is_none_or(|expected| distance(expected, self.clock.time()) > most)
     }
 
-    /// The longest answer that makes a precise comparison.
+    /// The longest response time that makes a precise comparison.
     fn precision(&self) -> Duration {
         self.tolerance.max(Duration::from_secs(1))
     }
@@ -149,7 +149,7 @@ impl ComparedClock {
             if took <= self.precision() || tries == TRIES {
                 return Ok(off_by(before, after, written));
             }
-            debug!(path = self.parent, ?took, "the answer took too long to compare clocks");
+            debug!(path = self.parent, ?took, "the response took too long to compare clocks");
             tries += 1;
         }
     }

@@ -3,7 +3,7 @@
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A setting is not valid. Nothing was sent.
-    #[error("{path}: the {setting} has to be {expected}")]
+    #[error("{path}: the {setting} must be {expected}")]
     InvalidSetting {
         /// The path of the schedule.
         path: String,

@@ -167,8 +167,8 @@ impl OncePer {
     /// [Until a stop](Run::until): no slot is claimed after that. A running body may continue for
     /// the time to drain; then it is dropped, and its slot has failed. A claim that is under way at
     /// the stop and succeeds still runs within that time. The run returns when the ephemeral nodes
-    /// of this member are deleted, or the session is over; if the servers do not answer, after four
-    /// times the session timeout at most, and the nodes are deleted in the background.
+    /// of this member are deleted, or the session is over; if the servers do not respond, after
+    /// four times the session timeout at most, and the nodes are deleted in the background.
     ///
     /// # Errors
     /// * [`Error::InvalidSetting`].

@@ -22,7 +22,7 @@ pub enum Error {
     /// The transaction was sent, and its outcome cannot be determined: the session ended first, the
     /// deadline of the handle passed, the framework was closed, another client deleted the receipt,
     /// or there are [no receipts](super::Stm::receipts_at). It was applied once, or not at all.
-    #[error("it is not known whether the transaction was applied: {why}")]
+    #[error("unknown whether the transaction was applied: {why}")]
     Unknown {
         /// The error of the request whose response was lost.
         why: zk_curator::Error,
@@ -35,20 +35,20 @@ pub enum Error {
     #[error("the body has aborted the transaction: {0}")]
     Aborted(Arc<dyn StdError + Send + Sync>),
     /// The node that the body creates exists already. Nothing was written.
-    #[error("{path} exists already")]
+    #[error("{path} already exists")]
     Exists {
         /// The path of the node.
         path: String,
     },
     /// No transaction of ZooKeeper can protect this read: the absence of a node, or the children of
     /// a node, outside a [space](super::Stm::space). Nothing was written.
-    #[error("{path}: without a space, no transaction can protect this read")]
+    #[error("{path} is outside every space, so no transaction can protect this read")]
     Unprotected {
         /// The path of the node.
         path: String,
     },
     /// The path is in none of the spaces of the transaction. Nothing was written.
-    #[error("{path} is in none of the spaces of the transaction")]
+    #[error("{path} is outside every space of the transaction")]
     OutsideSpaces {
         /// The path of the node.
         path: String,

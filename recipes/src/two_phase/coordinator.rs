@@ -303,16 +303,17 @@ impl Begin {
 }
 
 fn check_sites(path: &ZPath, sites: &[String]) -> Result<(), Error> {
+    let transaction = || path.as_str().to_owned();
     if sites.is_empty() {
-        return Err(Error::NoSites);
+        return Err(Error::NoSites { path: transaction() });
     }
     let mut names = BTreeSet::new();
     for site in sites {
         if site.contains('/') || path.join(site).is_err() {
-            return Err(Error::InvalidSite { site: site.clone() });
+            return Err(Error::InvalidSite { path: transaction(), site: site.clone() });
         }
         if !names.insert(site) {
-            return Err(Error::Duplicate { site: site.clone() });
+            return Err(Error::Duplicate { path: transaction(), site: site.clone() });
         }
     }
     Ok(())

@@ -218,7 +218,7 @@ impl Error {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// There is a node at the path of a transaction that was to begin.
-    #[error("there is a node at {path} already")]
+    #[error("there is already a node at {path}")]
     Exists {
         /// The path.
         path: String,
@@ -230,13 +230,13 @@ pub enum Error {
         path: String,
     },
     /// The data of the node do not describe a transaction.
-    #[error("the node {path} is no transaction")]
+    #[error("the node {path} is not a transaction")]
     NotATransaction {
         /// The path.
         path: String,
     },
     /// The transaction does not know this site.
-    #[error("{site:?} is no site of the transaction {path}")]
+    #[error("{site:?} is not a site of the transaction {path}")]
     NotASite {
         /// The path of the transaction.
         path: String,
@@ -244,14 +244,18 @@ pub enum Error {
         site: String,
     },
     /// It was decided before the vote.
-    #[error("the transaction is already decided: {outcome:?}")]
+    #[error("the transaction {path} is already decided: {outcome:?}")]
     Late {
+        /// The path of the transaction.
+        path: String,
         /// The decision.
         outcome: Outcome,
     },
     /// The site has voted otherwise.
-    #[error("the site has voted before: {vote:?}")]
+    #[error("this site of the transaction {path} has already voted: {vote:?}")]
     AlreadyCast {
+        /// The path of the transaction.
+        path: String,
         /// Its vote.
         vote: Vote,
     },
@@ -262,17 +266,24 @@ pub enum Error {
         path: String,
     },
     /// A transaction was to begin without sites.
-    #[error("no site is given")]
-    NoSites,
+    #[error("the transaction {path} has no sites")]
+    NoSites {
+        /// The path of the transaction.
+        path: String,
+    },
     /// A site is given twice.
-    #[error("the site {site:?} is given twice")]
+    #[error("the transaction {path} has the site {site:?} twice")]
     Duplicate {
+        /// The path of the transaction.
+        path: String,
         /// Its name.
         site: String,
     },
     /// The name of a site cannot be the name of a node.
-    #[error("not a valid name of a site: {site:?}")]
+    #[error("{site:?} is not a valid name for a site of the transaction {path}")]
     InvalidSite {
+        /// The path of the transaction.
+        path: String,
         /// The name.
         site: String,
     },

@@ -245,7 +245,7 @@ impl ProtocolRun {
         }
         let decided = decisions.first().map(|outcome| *outcome == Outcome::Committed);
         if self.told.iter().chain(&decided).collect::<BTreeSet<_>>().len() > 1 {
-            return Err("not atomic: parties have been told different things".into());
+            return Err("not atomic: parties have learned different outcomes".into());
         }
         match self.told.first().copied().or(decided) {
             Some(true) if self.commits.contains(&0) => Err("committed without a vote".into()),
@@ -274,7 +274,7 @@ impl ProtocolRun {
                 }
             }
         }
-        Err("a written decision is none".into())
+        Err("the written decision was not recognised".into())
     }
 }
 

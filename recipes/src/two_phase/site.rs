@@ -129,13 +129,13 @@ impl Site {
                     changes = machine::renew(self.site, vote);
                 }
                 Some(FoundVote { vote: cast, .. }) => {
-                    return Err(Error::AlreadyCast { vote: cast });
+                    return Err(Error::AlreadyCast { path: self.path().to_owned(), vote: cast });
                 }
                 None => changes = machine::vote(form, self.site, vote),
             }
             if let Some(outcome) = decision {
                 self.outcome = Some(outcome);
-                return Err(Error::Late { outcome });
+                return Err(Error::Late { path: self.path().to_owned(), outcome });
             }
         }
         if vote == Vote::Abort {

@@ -390,7 +390,7 @@ mod threads {
 
     /// A caller that waits for a deletion is woken by the end of the last one of its path.
     #[test]
-    fn whoever_waits_for_a_deletion_is_woken() {
+    fn waiters_for_a_deletion_are_woken() {
         shuttle::check_dfs(
             || {
                 let resources = Resources::new(Meter::new(None));

@@ -92,8 +92,8 @@ pub enum RealError {
         /// The reason.
         source: io::Error,
     },
-    /// The server did not answer a four-letter word.
-    #[error("no answer to {word} from port {port}")]
+    /// The server did not respond to a four-letter word.
+    #[error("no response to {word} from port {port}")]
     NoResponse {
         /// The word.
         word: &'static str,

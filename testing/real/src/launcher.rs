@@ -101,7 +101,7 @@ impl RealZooKeeper {
     /// allowed.
     ///
     /// # Errors
-    /// [`RealError::NoResponse`] if the server does not answer within 30 seconds.
+    /// [`RealError::NoResponse`] if the server does not respond within 30 seconds.
     ///
     /// # Cancel safety
     /// If the future is dropped, the response is read and discarded.
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_found_in_the_answer_to_srvr() {
+    fn a_version_is_found_in_the_response_to_srvr() {
         let answer = |release: &str| {
             format!("Zookeeper version: {release}, built on 2022-02-25 08:49 UTC\nMode: leader\n")
         };

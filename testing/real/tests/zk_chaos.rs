@@ -19,7 +19,7 @@ fn help_and_the_names_of_the_recipes_are_printed() {
 }
 
 #[test]
-fn wrong_options_are_told() {
+fn wrong_options_are_reported() {
     for (arguments, wrong) in [
         (&["--scenario", "mutex,tree"][..], "there is no scenario tree"),
         (&["--without", "tree"], "there is no scenario tree"),

@@ -189,7 +189,7 @@ async fn errors_name_the_command_and_change_nothing() {
     let test = "errors_name_the_command_and_change_nothing";
     let Some(mut zk) = Program::start(test, &["--ensemble", "3"]) else { return };
     zk.addresses().await;
-    let majority = "no member serves without a majority, and 1 of 3 is none";
+    let majority = "no member serves without a majority: 1 of 3 run";
     for (command, answer) in [
         ("pause 1", "ok pause 1"),
         ("synced", "error synced: member 1 is paused"),

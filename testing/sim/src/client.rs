@@ -214,7 +214,7 @@ impl Client {
                 self.close_in_the_middle(work).await;
                 return Lived::Closed;
             }
-            let broken = format!("{} cannot go on: {}", self.who(), with_causes(&*error));
+            let broken = format!("{} cannot continue: {}", self.who(), with_causes(&*error));
             self.run().fail(Violation::new("workload", broken, Vec::new()));
             return Lived::ToTheEnd;
         }

@@ -72,14 +72,14 @@ fn reason_to_refuse(state: &State, at: MemberId, request: &ConnectRequest) -> Op
         return Some("the server has no quorum");
     }
     if read_only && !request.read_only {
-        return Some("the server is read-only and the client is not content with that");
+        return Some("the server is read-only, which the client does not accept");
     }
     if request.last_zxid_seen > state.members[at].zxid() {
         return Some("the client is ahead");
     }
     let is_global =
         || state.sessions.get(request.session_id).is_some_and(|session| !session.is_local());
-    (read_only && is_global()).then_some("the session cannot go on at a read-only server")
+    (read_only && is_global()).then_some("the session cannot continue at a read-only server")
 }
 
 /// Returns the negotiated timeout in milliseconds: that of the request, within the limits of the

@@ -10,7 +10,7 @@ use crate::tree::{Change, ChangeKind};
 pub enum WriteKind {
     /// The node was created.
     Created,
-    /// The data was set.
+    /// The data were set.
     DataSet,
     /// The node was deleted.
     Deleted,

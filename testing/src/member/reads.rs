@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
                 _ => 0,
             };
             if bytes > self.config.max_backlog {
-                tracing::info!(bytes, "disconnected: the answer is too long");
+                tracing::info!(bytes, "disconnected: the response is too long");
                 // The cut ends the task of the connection, which removes the connection.
                 if let Some(connection) = self.connections.get(self.id) {
                     connection.outbox().cut();

@@ -331,8 +331,8 @@ impl TestServer {
 
     /// Returns the nodes and sessions of the server, to start other servers with
     /// ([`TestServerBuilder::snapshot`](crate::TestServerBuilder::snapshot)) or to save
-    /// ([`Snapshot::save`]). Takes time and memory proportional to the number of nodes; data is
-    /// shared.
+    /// ([`Snapshot::save`]). Takes time and memory proportional to the number of nodes; data
+    /// are shared.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.shared().look(State::snapshot)

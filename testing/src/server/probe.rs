@@ -122,7 +122,7 @@ impl Probe {
         self.root.get(path).map(Node::stat)
     }
 
-    /// Returns the data of a node; `None` if the node does not exist or its data is Java's `null`.
+    /// Returns the data of a node; `None` if the node does not exist or its data are Java's `null`.
     #[must_use]
     pub fn data(&self, path: &str) -> Option<Bytes> {
         self.root.get(path)?.data().map(Bytes::copy_from_slice)

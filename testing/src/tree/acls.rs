@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_lists_are_one_and_lists_of_nobody_go() {
+    fn equal_lists_are_shared_and_unused_lists_are_removed() {
         let mut acls = Acls::default();
         let kept = acls.share(Acl::open_unsafe());
         assert!(Arc::ptr_eq(&kept, &acls.share(Acl::open_unsafe())));

@@ -109,7 +109,7 @@ fn a_new_tree_has_the_nodes_of_every_server() {
 }
 
 #[test]
-fn the_stat_tells_who_did_what_when() {
+fn the_stat_has_transactions_times_and_versions() {
     let mut f = Fixture::new();
     f.make("/a", CreateMode::Persistent).unwrap();
     f.make("/a/e", CreateMode::Ephemeral).unwrap();

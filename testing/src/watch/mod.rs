@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_told_once_to_a_watcher_of_data_and_children() {
+    fn a_watcher_of_data_and_children_gets_one_deletion_event() {
         let mut table = table();
         table.watch_data("/a/b", 1);
         table.watch_children("/a/b", 1);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn creation_is_told_to_exist_watches_and_to_the_parent() {
+    fn creation_fires_exist_watches_and_those_of_the_parent() {
         let mut table = table();
         table.watch_data("/a", 1);
         table.watch_children("/", 2);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_the_first_byte_hears_of_it() {
+    async fn a_waiter_for_the_first_byte_is_woken() {
         let (mut sender, mut receiver) = pipe(100, of_millis(7));
         let began = Instant::now();
         let reading = tokio::spawn(async move { receiver.read_u8().await.unwrap() });
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_pipe_lets_nobody_write_until_it_is_read() {
+    async fn a_full_pipe_blocks_writers_until_it_is_read() {
         let (mut sender, mut receiver) = pipe(4, Arc::new(Fixed::default()));
         assert_eq!(sender.write(b"abcdef").await.unwrap(), 4);
         assert!(timeout(Duration::from_secs(1), sender.write(b"ef")).await.is_err());
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_writes_to_nobody() {
+    async fn a_writer_without_a_reader_gets_broken_pipe() {
         let (mut sender, receiver) = pipe(1, Arc::new(Fixed::default()));
         sender.write_all(b"a").await.unwrap();
         let writing = tokio::spawn(async move { sender.write(b"b").await });

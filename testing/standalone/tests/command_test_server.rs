@@ -38,7 +38,7 @@ async fn ignored_signals_stay_ignored_except_term() {
 }
 
 #[tokio::test]
-async fn it_answers_every_word_and_grants_two_to_twenty_ticks() {
+async fn it_serves_every_word_and_grants_two_to_twenty_ticks() {
     let server = Program::start(&["--tick-time", "100"]).await;
     for (word, part) in [
         ("ruok", "imok"),
@@ -117,7 +117,7 @@ async fn a_read_only_server_serves_those_content_with_it() {
 // Only on Linux is every 127.x address a loopback address.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn it_listens_where_it_is_told() {
+async fn it_listens_on_the_given_address() {
     // No other test listens at this address, nor at a port that the system does not choose.
     let host = format!("127.{}.{}.2", fastrand::u8(..), fastrand::u8(..));
     let port = fastrand::u16(20_000..32_768).to_string();
@@ -268,7 +268,7 @@ async fn members_listen_at_the_ports_they_are_given() {
 }
 
 #[tokio::test]
-async fn help_and_version_are_told() {
+async fn help_and_version_are_printed() {
     for (option, part) in [
         ("--help", "--tick-time MS"),
         ("-h", "listening on HOST:PORT"),

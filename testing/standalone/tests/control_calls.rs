@@ -150,7 +150,7 @@ async fn a_reset_ends_every_sequence_of_faults() {
 }
 
 #[tokio::test]
-async fn a_paused_server_answers_later_and_expires_no_session() {
+async fn a_paused_server_responds_later_and_expires_no_session() {
     let program = Program::start(CONTROL).await;
     let mut control = program.controlled().await;
     let mut zk = program.client().await;

@@ -14,11 +14,11 @@ fn assert_anonymous(message: &Value, code: &str) {
 }
 
 #[tokio::test]
-async fn a_malformed_request_is_refused_and_the_next_one_answered() {
+async fn a_malformed_request_is_refused_and_the_next_one_served() {
     let program = Program::start(CONTROL).await;
     let mut control = program.controlled().await;
     for (request, part) in [
-        (json!({ "call": "inform" }), "'inform' is no call"),
+        (json!({ "call": "inform" }), "'inform' is not a call of the protocol"),
         (json!({ "call": 7 }), "`call` must be the name"),
         (json!({}), "`call` must be the name"),
         (json!({ "call": "info", "member": 0 }), "unknown field `member`"),
@@ -45,8 +45,8 @@ async fn a_malformed_request_is_refused_and_the_next_one_answered() {
         (json!({ "call": "add_rule", "verdict": "pass" }), "unknown variant `pass`"),
         (json!({ "call": "add_rule", "verdict": { "delay_ms": "1" } }), "invalid type: string"),
         (json!({ "call": "add_rule", "verdict": { "delay_ms": 1, "x": 1 } }), "single key"),
-        (json!({ "call": "add_rule", "verdict": { "refuse": "ok" } }), "'ok' is no error"),
-        (json!({ "call": "add_rule", "verdict": { "refuse": 0 } }), "'0' is no error"),
+        (json!({ "call": "add_rule", "verdict": { "refuse": "ok" } }), "'ok' is not an error"),
+        (json!({ "call": "add_rule", "verdict": { "refuse": 0 } }), "'0' is not an error"),
         (json!({ "call": "add_rule", "verdict": "disconnect", "operation": "make" }), "'make'"),
         (json!({ "call": "add_rule", "verdict": "disconnect", "operation": [] }), "empty list"),
         (json!({ "call": "add_rule", "verdict": "disconnect", "name": "" }), "name is empty"),
@@ -175,7 +175,7 @@ async fn the_control_port_needs_a_token() {
 }
 
 #[tokio::test]
-async fn requests_in_one_packet_are_answered_in_order() {
+async fn requests_in_one_packet_are_served_in_order() {
     let program = Program::start(CONTROL).await;
     let mut control = program.controlled().await;
     let requests: String =
@@ -315,7 +315,7 @@ async fn random_lines_never_end_the_program() {
         }
         bytes.push(b'\n');
         control.write(&bytes).await;
-        let answer = control.message().await.expect("an answer");
+        let answer = control.message().await.expect("a response");
         assert!(answer.get("ok").is_some() != answer.get("error").is_some(), "{answer}");
     }
     assert!(program.process.try_wait().unwrap().is_none());

@@ -272,7 +272,7 @@ impl CClient {
     }
 
     async fn line(&mut self) -> String {
-        self.output.next_line().await.unwrap().expect("the client goes on")
+        self.output.next_line().await.unwrap().expect("the client continues")
     }
 
     /// Runs a command. Returns the output of the client up to the end of a `sync` after it, without

@@ -127,7 +127,10 @@ async fn a_wrong_scenario_is_refused_before_the_start() {
             "there is a rule 'r'",
         ),
         ("version = 1\n[[step]]", "step 1: a step needs"),
-        ("version = 1\n[[step]]\ncall = \"puase\"", "step 1: 'puase' is no call"),
+        (
+            "version = 1\n[[step]]\ncall = \"puase\"",
+            "step 1: 'puase' is not a call of the protocol",
+        ),
         ("version = 1\n[[step]]\ncall = \"info\"\n[[step]]\ncall = \"hello\"", "step 2: "),
         ("version = 1\n[[step]]\ncall = \"until\"", "cannot call until"),
         ("version = 1\n[[step]]\ncall = \"pause\"\nmembers = 1", "unknown field `members`"),

@@ -146,7 +146,7 @@ impl RawClient {
     /// Sends a request and waits for its response. Keeps the events before it.
     pub(crate) async fn call(&mut self, request: Request) -> Result<Response, ErrorCode> {
         self.send(request).await;
-        self.reply().await.expect("an answer")
+        self.reply().await.expect("a response")
     }
 
     /// Returns the next response; `None` when the connection ends.
@@ -166,7 +166,7 @@ impl RawClient {
         }
         match self.message().await.expect("an event") {
             Message::Event(event, path) => (event, path),
-            reply => panic!("an answer instead of an event: {reply:?}"),
+            reply => panic!("a response instead of an event: {reply:?}"),
         }
     }
 
@@ -179,13 +179,13 @@ impl RawClient {
             assert_eq!((header.err, event.state), (0, 3));
             return Some(Message::Event(event.event_type.try_into().unwrap(), event.path));
         }
-        let opcode = self.pending.pop_front().expect("an answer to a request");
+        let opcode = self.pending.pop_front().expect("a response to a request");
         self.last_zxid = self.last_zxid.max(header.zxid);
         let result = match ErrorCode::from_code(header.err) {
             Some(code) => Err(code),
             None => Ok(Response::decode_body(opcode, &mut input).unwrap()),
         };
-        assert_eq!(input.remaining(), 0, "trailing bytes in an answer to {opcode:?}");
+        assert_eq!(input.remaining(), 0, "trailing bytes in a response to {opcode:?}");
         Some(Message::Reply { xid: header.xid, zxid: header.zxid, result })
     }
 

@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
     /// one.
     async fn reattach(&mut self, slot: usize, lines: &mut Vec<String>) {
         let (before, last_zxid) = (self.slots[slot].session.clone(), self.slots[slot].last_zxid);
-        let mut after = connect(self.address, self.again(slot)).await.expect("an answer");
+        let mut after = connect(self.address, self.again(slot)).await.expect("a response");
         let same = (after.id(), &after.session.password) == (before.session_id, &before.password);
         lines.push(format!("attached: {same} timeout {}", after.session.timeout));
         after.last_zxid = last_zxid;

@@ -138,7 +138,7 @@ async fn a_cut_of_all_servers_cuts_a_client_once() {
         }
     });
     for cuts in 1..=CUTS {
-        connections.recv().await.expect("the client goes on");
+        connections.recv().await.expect("the client continues");
         assert_eq!(proxy.counts().connections, cuts);
         proxy.cut();
     }

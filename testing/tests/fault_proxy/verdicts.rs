@@ -204,8 +204,8 @@ async fn each_verdict_about_each_request_is_that_of_the_server() {
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]
-async fn verdicts_in_front_of_apache_zookeeper_are_those_of_the_server() {
-    let test = "verdicts_in_front_of_apache_zookeeper_are_those_of_the_server";
+async fn verdicts_before_apache_zookeeper_are_those_of_the_server() {
+    let test = "verdicts_before_apache_zookeeper_are_those_of_the_server";
     let Some(zookeeper) = real::or_skip(test).await else { return };
     let version = zookeeper.version().await.unwrap();
     let direct = TestServer::builder().version(version).start().await.unwrap();
@@ -214,7 +214,7 @@ async fn verdicts_in_front_of_apache_zookeeper_are_those_of_the_server() {
 }
 
 #[tokio::test]
-async fn pipelined_requests_are_answered_in_their_order() {
+async fn pipelined_requests_are_served_in_their_order() {
     let (server, proxy) = proxied().await;
     let mut zk = client(&proxy).await;
     let odd = |path: &str| path.bytes().last().is_some_and(|digit| digit % 2 == 1);
@@ -299,7 +299,7 @@ async fn a_delayed_request_of_a_client_that_left_is_applied() {
 }
 
 #[tokio::test]
-async fn a_client_that_left_during_events_has_its_last_request_applied() {
+async fn the_last_request_of_a_client_that_left_is_applied() {
     let (server, proxy) = proxied().await;
     let mut zk = client(&proxy).await;
     let recursive = AddWatchRequest { path: "/".into(), mode: 1 };

@@ -49,7 +49,8 @@ const WITHOUT_PATH: [&str; 6] = [
 /// The first bytes of compressed data.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The errors of a set-up that is possible once.
-const ONCE: [&str; 4] = ["node exists", "there is a job", "is bound already", "there is a node"];
+const ONCE: [&str; 4] =
+    ["node exists", "there is a job", "is already bound", "there is already a node"];
 
 /// What is wrong with a row.
 type Judged<T = ()> = Result<T, String>;

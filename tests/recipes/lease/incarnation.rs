@@ -97,7 +97,7 @@ fn lost_reply_of_a_delete_is_no_error() {
 
 /// A node that its process has changed since the read belongs to a living one.
 #[test]
-fn node_that_was_changed_meanwhile_stays() {
+fn node_that_was_changed_since_its_read_stays() {
     simulated_on(two_in_memory, async |(server, living, zk)| {
         zk.create("/p").await.unwrap();
         living.create("/p/a").data("w-7").mode(CreateMode::Ephemeral).await.unwrap();

@@ -148,7 +148,7 @@ fn lock_of_a_lost_lease_is_lost() {
             server.expire(lease.session_id().get()).await;
             spend(60 * TTL).await;
         });
-        assert!(matches!(worked.await, Err(lock::Error::Lost)));
+        assert!(matches!(worked.await, Err(lock::Error::Lost { .. })));
         assert!(InterProcessMutex::new(&zk, LOCK).try_acquire().await.unwrap().is_some());
     });
 }

@@ -396,7 +396,7 @@ fn later_take_ends_the_earlier_guard() {
                 first.expired().await;
                 Instant::now()
             },);
-        assert!(ended.elapsed().is_zero(), "it is told immediately");
+        assert!(ended.elapsed().is_zero(), "it is reported immediately");
         assert_eq!((first.is_expired(), first.expires_in()), (true, Duration::ZERO));
         assert!(!second.is_expired());
         let (_rule, requests) = recorded(&server);

@@ -383,7 +383,7 @@ fn dropped_take_shortens_the_earlier_guard() {
 
 /// Ends are whole seconds, so two of them may be equal.
 #[test]
-fn lost_renewal_does_not_take_over_a_later_guard_of_the_same_end() {
+fn lost_renewal_does_not_take_over_a_later_guard_of_equal_end() {
     simulated_each_on([false, true], two_in_memory, async |releases, (server, zk, _other)| {
         let lease = TimedLease::new(&zk.with_deadline(SECOND), PATH, "a");
         let mut guard = lease.try_take(MINUTE).await.unwrap().unwrap();

@@ -124,7 +124,7 @@ fn a_failing_body_can_end_the_member() {
             Ok(())
         };
         let ran = for_a_minute(partitioner(&zk, "a", 5).end_on_error(), body).await.unwrap();
-        let Err(Error::Body { part, why }) = &ran else { panic!("{ran:?}") };
+        let Err(Error::Body { part, why, .. }) = &ran else { panic!("{ran:?}") };
         assert_eq!((part.as_str(), why.as_str()), ("s3", "no disk"));
         assert!(ran.unwrap_err().may_have_applied());
         closes_clean(&server, &zk).await;
@@ -150,7 +150,7 @@ fn the_other_bodies_drain_before_an_error_ends_the_member() {
                 Err("late")
             };
             let ran = for_a_minute(partitioner(&zk, "a", 5).end_on_error(), body).await.unwrap();
-            let Err(Error::Body { part, why }) = &ran else { panic!("{ran:?}") };
+            let Err(Error::Body { part, why, .. }) = &ran else { panic!("{ran:?}") };
             assert_eq!((part.as_str(), why.as_str()), ("s3", "no disk"));
             assert_eq!(finished.load(Ordering::SeqCst), all);
             closes_clean(&server, &zk).await;

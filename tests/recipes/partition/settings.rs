@@ -118,7 +118,7 @@ fn the_second_member_with_an_id_waits() {
 }
 
 #[test]
-fn parent_of_kazoo_members_is_persistent_when_it_is_created_again() {
+fn recreated_parent_of_kazoo_members_is_persistent() {
     simulated(async {
         let stage = Stage::new().await;
         let zk = connected(&stage.server).await;

@@ -223,7 +223,7 @@ fn a_slot_that_was_deleted_is_not_run_again() {
 /// A member that is behind claims a slot that was done and deleted, and is dropped before it looks
 /// back. Others find the slot open and without a runner, now or after many other slots.
 #[test]
-fn a_deleted_slot_that_a_dropped_member_has_claimed_is_not_run_again() {
+fn a_deleted_slot_of_a_dropped_member_is_not_run_again() {
     simulated_on(Stage::with_two, async |(stage, zk, other)| {
         let start = |zk, id| {
             let once = stage.every(Duration::from_secs(1), zk, id).keep(3).on_missed(OnMissed::All);
@@ -259,7 +259,7 @@ fn a_deleted_slot_that_a_dropped_member_has_claimed_is_not_run_again() {
         assert!(runs.len() >= 105, "{}", runs.len());
         assert!(runs.values().all(|runs| runs.len() == 1), "{runs:?}");
         runs.retain(|slot, _| slot.contains("T13:14:"));
-        assert!(runs.len() <= 3, "nobody was ahead of these: {runs:?}");
+        assert!(runs.len() <= 3, "no member was ahead of these: {runs:?}");
         let left = stage.server.probe();
         assert!(left.paths().iter().all(|path| !path.contains("T13:15:")), "{left}");
     });
@@ -380,7 +380,7 @@ fn settings_and_paths_are_refused_when_it_runs() {
 }
 
 #[test]
-fn slots_tell_who_and_when() {
+fn slots_name_their_member_and_times() {
     simulated_on(Stage::with_one, async |(stage, zk)| {
         let once = OncePer::new(&zk, PATH, Schedule::every(MINUTE * 60).offset(MINUTE * 16))
             .id("worker\n\n1");

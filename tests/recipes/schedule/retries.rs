@@ -50,7 +50,7 @@ fn first_runs(stage: &Stage) -> usize {
 }
 
 #[test]
-fn a_slot_fails_for_good_after_its_last_attempt() {
+fn a_slot_fails_permanently_after_its_last_attempt() {
     simulated(async {
         for limited in [false, true] {
             let stage = Stage::new().await;
@@ -356,7 +356,7 @@ fn a_slot_that_is_being_given_up_stops_no_other() {
 /// The end of the session comes before the response to what records it: by the member that ran the
 /// slot, or by one that found it.
 #[test]
-fn a_slot_that_has_failed_for_good_is_reported_whatever_is_lost() {
+fn a_permanently_failed_slot_is_reported_whatever_is_lost() {
     simulated_each_on([false, true], Stage::with_two, async |is_found, (stage, doomed, zk)| {
         let of = |zk: &CuratorFramework, id: &str| {
             stage.every_minute(zk, id).at_least_once(RetryForever::new(AFTER / 10)).max_attempts(1)

@@ -80,7 +80,7 @@ failures! {
 
 impl From<zk_curator_recipes::leader::Error> for Failure {
     fn from(error: zk_curator_recipes::leader::Error) -> Self {
-        let closed = matches!(error, zk_curator_recipes::leader::Error::Closed);
+        let closed = matches!(error, zk_curator_recipes::leader::Error::Closed { .. });
         let failure = Self::of(&error, [error.is_retryable(), error.may_have_applied()]);
         Self { kind: failure.kind.or_else(|| closed.then_some(ErrorKind::Closed)), ..failure }
     }

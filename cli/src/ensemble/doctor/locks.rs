@@ -99,7 +99,10 @@ fn lock(lock: &LockAcls) -> Vec<DoctorFinding> {
                 lock.contenders.len(),
                 named.join(", ")
             );
-            warn(text, "clients that wait behind such a node fail: let all contenders read it");
+            warn(
+                text,
+                "clients that wait behind an unreadable node fail: let all contenders read it",
+            );
         }
     }
     findings
@@ -117,7 +120,7 @@ fn open(locks: &[LockAcls]) -> Option<DoctorFinding> {
         0 => String::new(),
         count => format!(" and {count} more"),
     };
-    let text = format!("everybody may delete the contenders of {first}{others} (world:anyone)");
+    let text = format!("anyone may delete the contenders of {first}{others} (world:anyone)");
     let advice = "a client without credentials can take a lock away: see zkc acl";
     Some(finding(Severity::Note, "locks", text, advice))
 }

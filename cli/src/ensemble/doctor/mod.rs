@@ -25,7 +25,7 @@ const MANY_EPHEMERALS: usize = 10_000;
 const MANY_WATCHES: u64 = 500_000;
 /// More requests in flight on a server than this are a finding.
 const MANY_OUTSTANDING: u64 = 100;
-/// Slower answers than this are a finding, in milliseconds.
+/// Slower responses than this are a finding, in milliseconds.
 const SLOW_MS: f64 = 100.0;
 /// A greater difference of two clocks is a finding, in milliseconds.
 const CLOCK_MS: u64 = 1_000;

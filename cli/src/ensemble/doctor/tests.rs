@@ -238,7 +238,7 @@ fn contenders_must_see_and_delete_each_other() {
             &own,
             &[
                 "warning /l: world:anyone may not read 1 of 2 contenders, such as lock-1",
-                "note locks: everybody may delete the contenders of /l (world:anyone)",
+                "note locks: anyone may delete the contenders of /l (world:anyone)",
             ],
         ),
     ] {
@@ -253,7 +253,7 @@ fn contenders_must_see_and_delete_each_other() {
     let open = [lock_with("open", &[]), lock_with("open", &[]), lock_with("read", &[])];
     assert_eq!(
         texts(&locks(&open)),
-        ["note locks: everybody may delete the contenders of /l and 1 more (world:anyone)"]
+        ["note locks: anyone may delete the contenders of /l and 1 more (world:anyone)"]
     );
 }
 

@@ -221,7 +221,7 @@ async fn a_lost_connection_is_a_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_below_a_node_that_is_closed_meanwhile_is_left_out() {
+async fn nodes_below_a_node_closed_during_the_backup_are_left_out() {
     let (server, scratch) = (TestServer::start().await, Scratch::new());
     let zk = connected(&server).await;
     create(&zk, &[("/a", ""), ("/a/b", "old"), ("/a/b/c", ""), ("/a/d", "")]).await;

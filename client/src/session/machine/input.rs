@@ -319,8 +319,10 @@ impl SessionMachine {
         let error = ErrorCode::from_code(header.err);
         match header.xid {
             XID_PING => {
-                let sent_at =
-                    self.pings.pop_front().ok_or("the server answered a ping that was not sent")?;
+                let sent_at = self
+                    .pings
+                    .pop_front()
+                    .ok_or("the server responded to a ping that was not sent")?;
                 self.heard(sent_at);
                 // Responses to pings come in order like any other. A read-only server may be ahead
                 // of the ensemble by transactions that were never committed; a client that has read
@@ -331,7 +333,7 @@ impl SessionMachine {
             }
             XID_AUTH => match (self.auth.is_outstanding(), error) {
                 (false, _) => {
-                    return Err("the server answered an authentication that was not asked for");
+                    return Err("the server responded to an authentication that was not sent");
                 }
                 (true, None) => {
                     self.auth.accepted(&mut self.answers);

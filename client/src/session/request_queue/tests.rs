@@ -190,7 +190,7 @@ fn only_certainly_unsent_requests_are_withdrawn() {
 }
 
 #[test]
-fn the_end_reaches_everybody() {
+fn the_end_reaches_all_waiters() {
     let (queue, mut batch, bell) = (queue(), RequestBatch::default(), Arc::new(Bell::default()));
     let mut ticket = submit(&queue, 8, false).ok().unwrap();
     assert!(ticket.poll(&Context::from_waker(&Waker::from(Arc::clone(&bell)))).is_pending());
@@ -210,12 +210,12 @@ struct Bomb;
 
 impl Wake for Bomb {
     fn wake(self: Arc<Self>) {
-        panic!("a waker of somebody else");
+        panic!("a waker of another task");
     }
 }
 
 #[test]
-fn a_waker_that_panics_keeps_nobody_else_asleep() {
+fn a_waker_that_panics_leaves_no_other_task_asleep() {
     for ends in [false, true] {
         let (queue, mut batch, bell) =
             (queue(), RequestBatch::default(), Arc::new(Bell::default()));

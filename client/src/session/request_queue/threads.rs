@@ -100,7 +100,7 @@ fn a_caller_that_gives_up_knows_if_its_request_was_sent() {
 
 /// The end of the driver fails all callers, whenever it comes.
 #[test]
-fn nobody_waits_after_the_end() {
+fn no_task_waits_after_the_end() {
     shuttle::check_random(
         || {
             let queue = queue();

@@ -262,14 +262,14 @@ fn nothing_is_removed_while_a_watch_is_under_way() {
     assert_eq!(
         registry.keep_up("/a", 0).remove,
         None,
-        "the removal would hit the one that is under way"
+        "the removal would hit the watch that is under way"
     );
     let (sender, receiver) = oneshot::channel();
     drop(receiver);
     assert_eq!(
         registry.answered(&path, Some((WatchKind::Data, EventSink::Once(sender))), asked, 0).remove,
         Some(WatcherType::Data),
-        "and nobody waits for that one either"
+        "no task waits for that watch either"
     );
     assert!(registry.entries.is_empty());
 }

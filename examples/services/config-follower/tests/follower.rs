@@ -32,7 +32,7 @@ async fn it_starts_without_a_server_and_follows_through_an_outage() {
     zk.set_data("/flags/checkout", "off").await.expect("a write");
     let mut wanted = vec!["limits 300 20", "flag off"];
     while !wanted.is_empty() {
-        let line = service.next_line().await.expect("it goes on");
+        let line = service.next_line().await.expect("it keeps running");
         wanted.retain(|wanted| *wanted != line);
     }
     service.signal("TERM").await;

@@ -68,7 +68,7 @@ async fn another_process_takes_over_from_a_killed_or_stopped_one() {
 }
 
 #[tokio::test]
-async fn it_answers_without_zookeeper_and_says_so() {
+async fn it_serves_without_zookeeper_and_reports_it() {
     let server = TestServer::start().await;
     server.stop().await;
     let mut service = Service::start(PROGRAM, &server, &[]);

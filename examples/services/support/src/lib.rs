@@ -71,7 +71,7 @@ impl Service {
     /// Waits for the end of the process.
     pub async fn ended(mut self) -> ExitStatus {
         while self.next_line().await.is_some() {}
-        timeout(PATIENCE, self.child.wait()).await.expect("it goes on").expect("it has ended")
+        timeout(PATIENCE, self.child.wait()).await.expect("it keeps running").expect("it has ended")
     }
 }
 
@@ -100,7 +100,7 @@ pub async fn request(address: &str, method: &str, path: &str, body: &str) -> Res
     let mut answer = String::new();
     timeout(PATIENCE, stream.read_to_string(&mut answer))
         .await
-        .expect("no answer")
+        .expect("no response")
         .expect("it is text");
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     let (headers, body) = answer.split_once("\r\n\r\n").expect("a body");

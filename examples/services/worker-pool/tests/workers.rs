@@ -46,8 +46,8 @@ async fn every_job_is_done_although_workers_are_killed_and_stopped() {
             break;
         }
     }
-    assert_eq!(begun, made, "what it has begun it has finished");
-    assert!(begun.len() < JOBS - lost.len(), "it has taken more after it was told to stop");
+    assert_eq!(begun, made, "it has finished all jobs that it began");
+    assert!(begun.len() < JOBS - lost.len(), "it has taken jobs after the stop");
     assert!(stopped.ended().await.success());
 
     let mut last = Service::start(PROGRAM, &server, &["work"]);

@@ -163,12 +163,12 @@ impl Model {
     /// Checks the guarantee to a caller.
     fn answered(&mut self, number: usize, zxid: Option<i64>) -> Checked {
         let question = &mut self.callers.questions[number];
-        prop_assert!(!question.is_answered, "{question:?} is answered twice");
+        prop_assert!(!question.is_answered, "{question:?} has two results");
         question.is_answered = true;
         let Some(zxid) = zxid else { return Ok(()) };
         prop_assert_eq!(zxid, self.callers.published.0);
         let Some(path) = &question.path else {
-            prop_assert!(zxid >= question.zxid, "{question:?} was told {zxid}");
+            prop_assert!(zxid >= question.zxid, "{question:?} got {zxid}");
             return Ok(());
         };
         let below = format!("{}/", path.trim_end_matches('/'));

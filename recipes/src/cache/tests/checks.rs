@@ -32,7 +32,7 @@ impl Model {
         for (path, old) in changes {
             let old = old.map(|old| (old.stat.czxid, old.stat.mzxid));
             if told.insert(path.to_string()) {
-                prop_assert_eq!(old, before.get(&*path).copied(), "{} was told", path);
+                prop_assert_eq!(old, before.get(&*path).copied(), "{} was reported", path);
             }
         }
         for path in before.keys().chain(after.keys()) {

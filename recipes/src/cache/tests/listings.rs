@@ -87,7 +87,7 @@ fn an_audit_guesses_nothing_about_the_children_of_a_new_node() {
 
 /// The children of a node could not be listed.
 #[test]
-fn an_audit_guesses_nothing_about_children_that_were_never_listed() {
+fn an_audit_guesses_nothing_about_unlisted_children() {
     let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     let server = |can_list| {
         move |path: &str, what| match what {
@@ -175,7 +175,7 @@ fn the_children_of_a_node_with_bad_data_are_read() {
 
 /// The second server reports again what the first one has reported, except the last transaction.
 #[test]
-fn events_that_are_told_again_forget_no_split_transaction() {
+fn repeated_events_forget_no_split_transaction() {
     let mut state = TreeState::new("/r".to_owned(), CacheScope::default(), usize::MAX);
     state.sweep();
     serve(&mut state, |path, what| match what {

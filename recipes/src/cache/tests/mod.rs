@@ -111,7 +111,7 @@ proptest! {
     #![proptest_config(Config { cases: 150, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn any_order_of_events_and_answers_leads_to_the_state_of_the_server((setup, steps) in cases(Flaw::None)) {
+    fn any_order_of_events_and_reads_ends_in_the_servers_state((setup, steps) in cases(Flaw::None)) {
         run(setup, &steps)?;
     }
 }

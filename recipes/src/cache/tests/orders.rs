@@ -97,7 +97,7 @@ fn a_change_of_an_unknown_node_does_not_report_its_children() {
 }
 
 #[test]
-fn an_answer_from_before_a_creation_removes_nothing_below_it() {
+fn a_read_from_before_a_creation_removes_nothing_below_it() {
     in_this_order(
         "create root; rest; create a; receive; hear; send; delete a; serve; create all aa; \
          receive; answer; send; serve; create ab; receive; answer",
@@ -122,7 +122,7 @@ fn a_parent_that_is_read_before_the_sweep_is_listed() {
 
 /// The node is deleted while it is read, comes back, and is changed while there is no connection.
 #[test]
-fn an_answer_from_before_an_outage_is_not_the_last_word() {
+fn a_read_from_before_an_outage_is_not_final() {
     in_this_order(
         "create all a; receive; hear; delete all a; receive; cut; create all a; send; \
          reconnect; serve; receive; cut; set a",
@@ -132,7 +132,7 @@ fn an_answer_from_before_an_outage_is_not_the_last_word() {
 /// Of two requests that are tried again, the second is answered before another outage, and the
 /// first one after it.
 #[test]
-fn an_answer_from_before_a_parent_was_replaced_brings_nothing_back() {
+fn a_read_from_before_a_replaced_parent_restores_nothing() {
     let steps = script(
         "create all aa; rest; audit; send; send; cut retried; reconnect; serve; receive 2; \
          cut retried; delete all root; create all root",
@@ -141,7 +141,7 @@ fn an_answer_from_before_a_parent_was_replaced_brings_nothing_back() {
 }
 
 #[test]
-fn an_older_absence_of_a_parent_forgets_no_child_that_was_reported() {
+fn an_older_absence_of_a_parent_forgets_no_reported_child() {
     in_this_order(
         "rest; create root; receive; hear; delete root; send; serve; create root; create a; \
          receive; answer; send; serve; create b; receive; answer",
@@ -158,7 +158,7 @@ fn a_replaced_parent_keeps_the_children_that_were_reported() {
 
 /// Both events of a transaction come before a response that shows the new node.
 #[test]
-fn a_node_that_one_transaction_replaced_is_not_older_than_its_deletion() {
+fn a_node_replaced_in_one_transaction_is_as_new_as_its_deletion() {
     in_this_order(
         "create all a; rest; set a; receive; hear; send; replace a; serve; receive; answer",
     );
@@ -187,7 +187,7 @@ fn a_transaction_that_the_cut_splits_leaves_no_complete_list() {
 
 /// The root is read in one request with its list, which may fail alone.
 #[test]
-fn a_list_that_is_not_answered_forgets_no_change_of_the_node() {
+fn a_failed_list_forgets_no_change_of_the_node() {
     in_this_order(
         "receive; create root; hear; sweep; send; serve lost 1; set root; receive; answer",
     );

@@ -141,7 +141,7 @@ fn the_victim_frees_the_most() {
 }
 
 #[test]
-fn a_session_behind_itself_is_told_apart() {
+fn a_session_that_waits_behind_itself_is_distinguished() {
     for sessions in [&[1, 1][..], &[1, 2, 1], &[2, 1, 3, 1]] {
         let found = deadlocks(&[mutex("/a", sessions)]);
         assert!(found.cycles.is_empty());

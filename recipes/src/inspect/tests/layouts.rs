@@ -36,7 +36,7 @@ fn mutexes() {
 
 /// ZOOKEEPER-4372: the names no longer show the order.
 #[test]
-fn contenders_beyond_the_last_number_are_in_the_order_of_creation() {
+fn contenders_beyond_the_last_number_keep_their_order() {
     assert_recognised(
         "_c_{a}-lock-2147483646 @1
          _c_{b}-lock-2147483647 @2

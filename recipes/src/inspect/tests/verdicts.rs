@@ -49,7 +49,7 @@ fn a_live_holder_holds() {
 }
 
 #[test]
-fn our_own_lock_is_told() {
+fn our_own_lock_is_reported() {
     let mut sessions = Sessions::new();
     sessions.own(id(1));
     let own = "held by this process: one (_c_{a}-lock-0000000001), session 0x1";
@@ -113,7 +113,7 @@ fn a_session_is_only_lost_if_all_servers_were_asked() {
 }
 
 #[test]
-fn the_old_node_of_a_client_is_told() {
+fn the_old_node_of_a_client_is_reported() {
     let mut sessions = Sessions::new();
     sessions.insert(id(2), connected());
     sessions.all_servers_asked();
@@ -124,7 +124,7 @@ fn the_old_node_of_a_client_is_told() {
 }
 
 #[test]
-fn a_waiter_without_a_watch_is_told() {
+fn a_waiter_without_a_watch_is_reported() {
     let mut sessions = sessions();
     assert_eq!(told(LOCK, &sessions).len(), 1);
     sessions.all_watches_known();
@@ -136,7 +136,7 @@ fn a_waiter_without_a_watch_is_told() {
 }
 
 #[test]
-fn free_locks_and_untaken_leases_are_told() {
+fn free_locks_and_untaken_leases_are_reported() {
     assert_told("locks\nleases", &Sessions::new(), &["free: no contender holds or waits"]);
     assert_told(
         "leases\nlocks/_c_{a}-lock-0000000001 @1",
@@ -148,7 +148,7 @@ fn free_locks_and_untaken_leases_are_told() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_refused() {
     let twice = LOCK.replace("@2", "@1");
     let told = told(&twice, &Sessions::new());
     assert!(told[1].starts_with("session 0x1 has 2 contenders"), "{told:?}");
@@ -163,7 +163,7 @@ fn mistakes_are_told() {
 }
 
 #[test]
-fn the_end_of_the_numbers_is_told() {
+fn the_end_of_the_numbers_is_reported() {
     for (number, word) in [("2000000000", "end at"), ("2147483647", "have ended")] {
         let told = told(&LOCK.replace("0000000002", number), &Sessions::new());
         assert!(told[1].contains(word), "{told:?}");
@@ -173,7 +173,7 @@ fn the_end_of_the_numbers_is_told() {
 }
 
 #[test]
-fn persistent_contenders_are_told_before_others() {
+fn persistent_contenders_are_reported_before_others() {
     let ghost =
         "_c_{a}-lock-0000000001 =one\n_c_{b}-lock-0000000002 @2 =two\n_c_{c}-lock-0000000003 @3";
     let persistent = "persistent: no session will ever remove it (held by one \

@@ -218,7 +218,8 @@ impl InterProcessSemaphore {
     /// # Cancel safety
     /// Dropping the future leaves the queue.
     pub async fn acquire(&self) -> Result<Permit, Error> {
-        self.acquire_many(1).await?.pop().ok_or(Error::Lost)
+        let permit = self.acquire_many(1).await?.pop();
+        permit.ok_or_else(|| Error::Lost { path: self.path.clone() })
     }
 
     /// Acquires several permits, all or none, however long it takes.
@@ -476,7 +477,7 @@ impl InterProcessSemaphore {
         if let PermitLimit::Constant(limit) | PermitLimit::Kazoo(limit) = self.limit
             && count > limit
         {
-            return Err(Error::OverLimit { asked: count, limit });
+            return Err(Error::OverLimit { path: self.path.clone(), asked: count, limit });
         }
         let parent = ZPath::for_operation(operation, self.path.as_str())?;
         let path = |name| ZPath::for_operation(operation, child(&parent, name));

@@ -466,8 +466,9 @@ impl ItemSource<AutoAck> for AutoAckSource {
     }
 
     async fn prepare(&mut self, prefetch: usize) -> Result<(), Error> {
-        self.pipeline.prefetch = at_least_one("prefetch", prefetch)?;
-        at_least_one("ack_batch", self.pipeline.ack_batch)?;
+        let path = &self.feed.layout.path;
+        self.pipeline.prefetch = at_least_one(path, "prefetch", prefetch)?;
+        at_least_one(path, "ack_batch", self.pipeline.ack_batch)?;
         self.feed.check_settings()
     }
 

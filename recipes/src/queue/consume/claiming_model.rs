@@ -174,7 +174,7 @@ impl Play {
                 self.claiming.begin(&mut self.feed, self.now);
             }
         }
-        panic!("{:?} are never handed out: {:?}", self.items, self.claiming);
+        panic!("{:?} are never delivered: {:?}", self.items, self.claiming);
     }
 }
 
@@ -182,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn every_item_is_handed_out_once_under_a_claim(
+    fn every_item_is_delivered_once_under_a_claim(
         kind in prop::sample::select(vec![NamingRules::Plain, NamingRules::Priority]),
         prefetch in 1..5_usize,
         acts in prop::collection::vec(any::<u8>(), 0..80),
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn better_items_that_come_meanwhile_are_handed_out_first(
+    fn better_items_that_arrive_later_are_delivered_first(
         prefetch in 1..5_usize,
         ranks in prop::collection::vec(0..5_i32, 1..20),
         late in prop::collection::vec(0..5_i32, 1..5),

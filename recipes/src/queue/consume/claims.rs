@@ -270,7 +270,7 @@ impl<K: ClaimKind> ItemSource<K> for Claims<K> {
     }
 
     async fn prepare(&mut self, prefetch: usize) -> Result<(), Error> {
-        self.core.prefetch = at_least_one("prefetch", prefetch)?;
+        self.core.prefetch = at_least_one(&self.feed.layout.path, "prefetch", prefetch)?;
         self.feed.check_settings()?;
         self.kind.prepare().await
     }

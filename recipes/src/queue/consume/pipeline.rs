@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_item_is_handed_out_in_order(
+        fn every_item_is_delivered_in_order(
             prefetch in 1..20_usize,
             ack_batch in 1..200_usize,
             can_batch in any::<bool>(),

@@ -27,7 +27,7 @@ impl<K: QueueKind> Consumer<K> {
     /// |---|---|---|
     /// | [`AutoAck`](crate::queue::AutoAck) | – | logged as a warning: the item is gone already |
     /// | [`LockPath`](crate::queue::LockPath) | acknowledged | as [`on_error`](Self::on_error) says |
-    /// | [`Locking`](crate::queue::Locking) | acknowledged | back at its place; after the [last delivery](crate::queue::LockingQueue::max_deliveries) it is put aside, with the error as the reason |
+    /// | [`Locking`](crate::queue::Locking) | acknowledged | back at its place; after the [last delivery](crate::queue::LockingQueue::max_deliveries) it becomes a dead letter, with the error as the reason |
     /// | [`Claimed`](crate::queue::jobs::Claimed) | completed, with the result that it returns, if any | the attempt has [failed](crate::queue::Delivery::fail), or is retried at the time that it [asked for](crate::queue::jobs::JobTask::retry_after) |
     ///
     /// If `body` fails, its item is held back for [a while](Self::redeliver_after), during which
@@ -78,7 +78,7 @@ where
     Fut: Future<Output = Result<K::Done, E>>,
     E: fmt::Display,
 {
-    let limit = at_least_one("limit", limit)?;
+    let limit = at_least_one(&consumer.source.layout().path, "limit", limit)?;
     let (zk, backoff) = (consumer.source.layout().zk.clone(), consumer.backoff);
     let stopped = CancellationToken::new();
     let (mut running, mut held) = (FuturesUnordered::new(), FuturesUnordered::new());

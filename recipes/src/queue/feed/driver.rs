@@ -81,7 +81,8 @@ impl FeedDriver {
     /// Refuses settings that make no sense.
     pub(in crate::queue) fn check_settings(&self) -> Result<(), crate::queue::error::Error> {
         self.layout.check()?;
-        at_least_one("min_items_before_refresh", self.core.refresh_after()).map(drop)
+        let refresh_after = self.core.refresh_after();
+        at_least_one(&self.layout.path, "min_items_before_refresh", refresh_after).map(drop)
     }
 
     /// Lists the items only while a node of ours among them exists.

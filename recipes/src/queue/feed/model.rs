@@ -392,7 +392,7 @@ fn check_order(kind: NamingRules, taken: &[String]) {
 }
 
 #[test]
-fn no_item_is_lost_in_any_order_of_answers() {
+fn no_item_is_lost_in_any_order_of_responses() {
     let (depth, depth_locking) = (size(6, 7), size(4, 5));
     for (kind, from, depth) in [
         (NamingRules::Plain, From::Listing, depth),

@@ -38,7 +38,7 @@ pub(super) async fn run(
         health.report(Health::Waiting);
         match elected {
             Ok(error) | Err(leader::Error::Framework(error)) => return Err(error.into()),
-            Err(leader::Error::Closed) => return Ok(()),
+            Err(leader::Error::Closed { .. }) => return Ok(()),
             Err(error) => debug!(%error, "is not the cleaner any more"),
         }
     }

@@ -58,7 +58,8 @@ impl Jobs {
     /// Default: 20.
     #[must_use]
     pub fn max_attempts(mut self, limit: u32) -> Self {
-        self.places.pending.note(at_least_one("max_attempts", limit));
+        let limited = at_least_one(&self.places.path, "max_attempts", limit);
+        self.places.pending.note(limited);
         self.policy.max_attempts = Some(limit);
         self
     }
@@ -122,7 +123,8 @@ impl Jobs {
     }
 
     fn check_retention(&mut self, setting: &'static str, kept: Retention) {
-        self.places.pending.note(at_least_one(setting, u8::from(!kept.has_zero())));
+        let checked = at_least_one(&self.places.path, setting, u8::from(!kept.has_zero()));
+        self.places.pending.note(checked);
     }
 
     /// Submits a job exactly once. Nothing is sent until the result is awaited: see [`Submission`]

@@ -102,8 +102,8 @@ impl JobList {
     async fn run(self) -> Result<JobPage, Error> {
         let places = &self.places;
         places.pending.check()?;
-        let limit =
-            usize::try_from(at_least_one("limit", self.limit)?.min(LARGEST)).unwrap_or(usize::MAX);
+        let limit = at_least_one(&places.path, "limit", self.limit)?.min(LARGEST);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let invalid = || {
             zk_curator::Error::invalid_argument("list", &places.path, "not a position of a list")
         };

@@ -109,7 +109,7 @@ pub type DistributedQueue = CuratorQueue<Plain>;
 pub type DistributedPriorityQueue = CuratorQueue<Priority>;
 /// No item before its time: Apache Curator's `DistributedDelayQueue`. See [`CuratorQueue`].
 ///
-/// The clocks of producers and consumers must be synchronized. A consumer that waits for an item
+/// The clocks of producers and consumers must be synchronised. A consumer that waits for an item
 /// notices a change of its clock within one second.
 pub type DistributedDelayQueue = CuratorQueue<Delay>;
 /// First in, first out, and items can be removed by an id: Apache Curator's `DistributedIdQueue`.
@@ -317,8 +317,11 @@ impl<K> CuratorQueue<K> {
         items: impl IntoIterator<Item = Vec<Bytes>>,
     ) -> Result<Vec<(String, Bytes)>, Error> {
         let base = format!("{}{middle}", self.producer.layout.kind.tag());
-        let node = |items: Vec<Bytes>| Some((base.clone(), codec::encode(&items)?));
-        items.into_iter().map(|items| node(items).ok_or(Error::TooLong)).collect()
+        let node = |items: Vec<Bytes>| match codec::encode(&items) {
+            Some(data) => Ok((base.clone(), data)),
+            None => Err(Error::TooLong { path: self.producer.layout.path.clone() }),
+        };
+        items.into_iter().map(node).collect()
     }
 
     async fn put_as(

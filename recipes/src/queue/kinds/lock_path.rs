@@ -90,7 +90,8 @@ pub type LockPathConsumer = Consumer<LockPath>;
 pub type LockPathDelivery = Delivery<LockPath>;
 
 impl LockPath {
-    /// Items that are put back are counted anew, so they would never become dead letters.
+    /// The deliveries of a requeued item are counted from zero, so it would never become a dead
+    /// letter.
     fn error_mode(&self) -> ErrorMode {
         let is_counted = self.dead_letters.is_some();
         self.on_error.unwrap_or(if is_counted { ErrorMode::Return } else { ErrorMode::Requeue })
@@ -100,7 +101,7 @@ impl LockPath {
         let (Some(dead), Some(ErrorMode::Requeue)) = (&self.dead_letters, self.on_error) else {
             return Ok(());
         };
-        let why = "items that are put back are counted anew, and never become dead letters";
+        let why = "the deliveries of a requeued item are counted from zero, so it never becomes a dead letter";
         Err(zk_curator::Error::invalid_argument("dead_letters", dead.path.as_str(), why).into())
     }
 }
@@ -201,7 +202,8 @@ impl Consumer<LockPath> {
     pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Self {
         let layout = &mut self.source.feed.layout;
         let path = layout.other_path("dead letters", path);
-        layout.note(at_least_one("dead_letters", deliveries));
+        let limited = at_least_one(&layout.path, "dead_letters", deliveries);
+        layout.note(limited);
         self.source.kind.dead_letters = Some(DeadLetters { path, deliveries });
         self.checked()
     }

@@ -193,7 +193,9 @@ impl LockingQueue {
     /// had [prefetched](Consumer::prefetch).
     #[must_use]
     pub fn max_deliveries(mut self, limit: u32) -> Self {
-        self.producer.layout.note(at_least_one("max_deliveries", limit));
+        let layout = &mut self.producer.layout;
+        let limited = at_least_one(&layout.path, "max_deliveries", limit);
+        layout.note(limited);
         self.max_deliveries = Some(limit);
         self
     }

@@ -134,7 +134,7 @@ impl SimpleDistributedQueue {
     /// # Cancel safety
     /// An item that was removed in between is returned by the next call.
     pub async fn remove(&self) -> Result<Bytes, Error> {
-        self.poll().await?.ok_or(Error::Empty)
+        self.poll().await?.ok_or_else(|| self.empty())
     }
 
     /// Returns a consumer that removes each item before it delivers it. Nothing is sent yet.
@@ -161,7 +161,11 @@ impl SimpleDistributedQueue {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn element(&self) -> Result<Bytes, Error> {
-        self.peek().await?.ok_or(Error::Empty)
+        self.peek().await?.ok_or_else(|| self.empty())
+    }
+
+    fn empty(&self) -> Error {
+        Error::Empty { path: self.path().to_owned() }
     }
 }
 
@@ -223,5 +227,8 @@ impl SharedConsumers {
 
 /// The one item in a node.
 fn bytes(mut item: Item) -> Result<Bytes, Error> {
-    item.items.pop().ok_or(Error::Empty)
+    match item.items.pop() {
+        Some(data) => Ok(data),
+        None => Err(Error::Empty { path: item.path }),
+    }
 }

@@ -140,7 +140,8 @@ impl Producer {
     }
 
     pub(in crate::queue) fn bounded(&mut self, limit: u32) {
-        self.layout.note(at_least_one("max_items", limit));
+        let limited = at_least_one(&self.layout.path, "max_items", limit);
+        self.layout.note(limited);
         self.bound = Some(Arc::new(PutBound {
             limit,
             turn: AsyncMutex::default(),
@@ -165,7 +166,9 @@ impl Producer {
             Some(bound) => {
                 match self.put_bounded(bound, items, self.on_full == OnFull::Wait).await? {
                     true => Ok(()),
-                    false => Err(Error::Full { limit: bound.limit }),
+                    false => {
+                        Err(Error::Full { path: self.layout.path.clone(), limit: bound.limit })
+                    }
                 }
             }
             None => self.send(put).await,
@@ -254,7 +257,8 @@ impl Producer {
     ) -> Result<bool, Error> {
         let more = u32::try_from(items.len()).unwrap_or(u32::MAX);
         if more > bound.limit {
-            return Err(Error::OverLimit { asked: more, limit: bound.limit });
+            let (path, limit) = (self.layout.path.clone(), bound.limit);
+            return Err(Error::OverLimit { path, asked: more, limit });
         }
         if !wait {
             return self.put_into_room(bound, items, more).await;

@@ -86,7 +86,8 @@ use crate::shutdown::Shutdown;
 /// let consume = sharder.run(|queue: DistributedQueue| async move {
 ///     let item = queue.auto_ack_consumer().next().await?;
 ///     assert_eq!(item.items, ["one"]);
-///     Err::<(), zk_curator_recipes::queue::Error>(zk_curator_recipes::queue::Error::Empty) // It is enough.
+///     let path = queue.path().to_owned();
+///     Err::<(), _>(zk_curator_recipes::queue::Error::Empty { path }) // It is enough.
 /// });
 /// assert!(consume.await.is_err());
 /// sharder.close().await?;
@@ -302,9 +303,9 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     /// A first queue may have been created.
     pub async fn open(self) -> Result<QueueSharder<Q>, Error> {
         let Self { zk, path, leader_path, allocate, threshold, interval, max_queues } = self;
-        at_least_one("new_queue_threshold", threshold)?;
-        at_least_one("check_every", interval)?;
-        at_least_one("max_queues", max_queues)?;
+        at_least_one(&path, "new_queue_threshold", threshold)?;
+        at_least_one(&path, "check_every", interval)?;
+        at_least_one(&path, "max_queues", max_queues)?;
         let path = ZPath::for_operation("queue sharder", path)?;
         let below = child(&path, "");
         if leader_path == path.as_str() || leader_path.starts_with(&below) {

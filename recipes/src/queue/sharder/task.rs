@@ -98,7 +98,7 @@ impl<Q: Clone + Send + Sync + 'static> SharderTask<Q> {
         }
         match candidate.close().await {
             // The framework is.
-            Err(crate::leader::Error::Closed) => Ok(()),
+            Err(crate::leader::Error::Closed { .. }) => Ok(()),
             left => left.map_err(|error| of_election(error, self.path.as_str())),
         }
     }

@@ -105,7 +105,7 @@ impl QueueLayout {
 
     /// Sets the number of items in a bucket, also for existing clones of this layout.
     pub(in crate::queue) fn set_bucket_size(&mut self, items: u32) {
-        match at_least_one("bucket_size", items) {
+        match at_least_one(&self.path, "bucket_size", items) {
             Ok(items) => self.bucket_size.store(items, Ordering::Relaxed),
             error => self.note(error),
         }
@@ -195,12 +195,16 @@ impl fmt::Debug for QueueLayout {
     }
 }
 
-/// A setting that must not be zero.
+/// A setting of the queue at this path, which must not be zero.
 pub(in crate::queue) fn at_least_one<T: Default + PartialEq>(
+    path: &str,
     setting: &'static str,
     value: T,
 ) -> Result<T, Error> {
-    if value == T::default() { Err(Error::Zero { setting }) } else { Ok(value) }
+    if value == T::default() {
+        return Err(Error::Zero { path: path.to_owned(), setting });
+    }
+    Ok(value)
 }
 
 /// Creates a persistent node if it does not exist.

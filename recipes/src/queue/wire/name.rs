@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_out_says_how_often() {
+    fn a_delivered_item_has_its_delivery_count() {
         let meta = ItemMeta { priority: -1, id: "a-0000000001", times: 3 };
         let name = named(NamingRules::Job, &meta.to_string(), i32::MIN);
         assert_eq!(name, "job-0FFFFFFFF|a-0000000001|3|-2147483648");

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_did_not_run_was_paused_and_needs_a_moment_to_wake_up() {
+    fn a_process_that_did_not_run_counts_as_paused() {
         let mut stopped = overlapping(1200, Hold::Lost { hold: 1 });
         assert!(!is_sound(&stopped));
         let who = Some((0, ProcessId::client(1)));

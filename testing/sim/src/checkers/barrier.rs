@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_skips_a_step() {
+    fn no_member_skips_a_step() {
         fails(&CHECKER, all([(1, Enter), (2, Enter), (3, In)]), "had not arrived", &[2]);
         fails(&CHECKER, all([(1, Enter), (2, Enter), (1, Leave)]), "was not inside", &[2]);
         fails(&CHECKER, all([(1, Enter), (2, Enter), (1, In), (1, Out)]), "at the exit", &[3]);

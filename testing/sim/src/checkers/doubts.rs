@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_answers_have_a_reason() {
+    fn unknown_outcomes_have_a_reason() {
         for why in [Doubt::SessionEnded, Doubt::Deadline, Doubt::Cancelled, Doubt::Unproven] {
             passes(&Doubts, [(0, 1, call(7)), (1, 1, doubtful(why)), (2, 1, UNKNOWN)]);
         }

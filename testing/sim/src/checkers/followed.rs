@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_in_order() {
+    fn values_are_reported_in_order() {
         let all =
             |last| [(0, 1, told(1, 0, 3)), (1, 1, set(8)), (2, 2, told(2, 8, 5)), (3, 1, last)];
         passes(&CHECKER, all(told(1, 8, 5)));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_nobody_has_written_is_found() {
+    fn a_value_that_was_never_written_is_found() {
         fails(
             &CHECKER,
             [(0, 1, told(1, 8, 5)), (1, 1, set(8))],

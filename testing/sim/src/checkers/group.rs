@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_has_left_is_found() {
+    fn a_member_that_has_left_is_found() {
         let events = [
             (0, 0, Event::FaultsOver),
             (1, 1, joining("a")),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_twice() {
+    fn no_member_joins_twice() {
         fails(
             &CHECKER,
             [(1, 1, joining("a")), (2, 1, parted("a")), (3, 1, joining("a"))],

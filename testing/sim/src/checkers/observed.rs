@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn leaders_are_told_in_their_order() {
+    fn leaders_are_reported_in_their_order() {
         passes(
             &CHECKER,
             all([begins(1), nobody(1), told(1, 3), told(1, 3), told(1, 5), nobody(1), told(1, 7)]),

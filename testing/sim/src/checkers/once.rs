@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_removes_is_there() {
+    fn items_that_are_not_removed_stay() {
         fails(&CHECKER, [(0, 1, missing())], "but was not removed", &[0]);
         passes(&CHECKER, [(0, 2, removing()), (1, 1, missing())]);
     }

@@ -75,7 +75,7 @@ mod tests {
     const FINISHED: Event = Event::Lifecycle(Lifecycle::Finished);
 
     #[test]
-    fn who_has_finished_in_time_is_fine() {
+    fn a_client_that_finished_in_time_is_accepted() {
         let finished = |at_ms| [(0, 1, STARTED), (5, 0, Event::FaultsOver), (at_ms, 1, FINISHED)];
         passes(&CHECKER, finished(15));
         fails(&CHECKER, finished(16), "c1 has finished too late", &[1, 2]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_finished_is_found_with_what_it_did_last() {
+    fn an_unfinished_client_is_found_with_its_last_step() {
         let stuck = Hold::Acquiring { resource: "r".into(), mode: HoldMode::Exclusive, hold: 1 };
         let lines = [(0, 1, STARTED), (0, 2, STARTED), (1, 2, stuck.into()), (2, 1, FINISHED)];
         fails(&CHECKER, lines, "c2 has not finished", &[1, 2]);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn item_that_nobody_got_is_found() {
+    fn an_undelivered_item_is_found() {
         passes(&CHECKER, [putting(), taken(), taken(), dead()]);
         fails(
             &CHECKER,

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_nobody_takes_is_found() {
+    fn an_item_that_is_never_taken_is_found() {
         let lines = [(0, 0, Event::FaultsOver), (1, 1, returned()), (12, 2, FINISHED)];
         fails(&CHECKER, lines, "never taken again", &[1]);
         passes(&CHECKER, [(0, 0, Event::FaultsOver), (1, 1, returned()), (11, 2, FINISHED)]);

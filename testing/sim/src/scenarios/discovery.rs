@@ -170,8 +170,8 @@ impl Guard {
             None
             | Some(Err(
                 RegistrationError::Framework(_)
-                | RegistrationError::Superseded(_)
-                | RegistrationError::Ended,
+                | RegistrationError::Superseded { .. }
+                | RegistrationError::Ended { .. },
             )) => return Ok(None),
             Some(Err(error)) => return Err(error.into()),
         };
@@ -418,7 +418,7 @@ fn picks(provider: &ServiceProvider<Payload>) -> Result<(), Failure> {
             call.failed();
             Ok(())
         }
-        Err(Unavailable::Loading | Unavailable::NoInstances) => Ok(()),
+        Err(Unavailable::Loading { .. } | Unavailable::NoInstances { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -107,7 +107,7 @@ async fn now_and_then(client: &Client, selector: LeaderSelector) -> Result<(), F
             }
         };
         match client.maybe_cancel(until).await {
-            None | Some(Ok(()) | Err(Error::Lost | Error::Interrupted)) => {}
+            None | Some(Ok(()) | Err(Error::Lost { .. } | Error::Interrupted { .. })) => {}
             // The server may be read-only, or refuse requests for a while.
             Some(Err(Error::Framework(error))) if error.is_transient() => {}
             Some(Err(error)) => return Err(error.into()),

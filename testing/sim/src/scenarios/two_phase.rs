@@ -105,7 +105,7 @@ async fn take_part(client: &Client, zk: &CuratorFramework, name: &str, site: &st
     client.record(Commit::Voted { txn: Name::from(name), site: Name::from(site), yes });
     let vote = if yes { Vote::Commit } else { Vote::Abort };
     sleep(client.moment(Duration::from_millis(100))).await;
-    if let Err(Error::Late { outcome }) = client.maybe_cancel(participant.vote(vote)).await? {
+    if let Err(Error::Late { outcome, .. }) = client.maybe_cancel(participant.vote(vote)).await? {
         decided(client, name, site, outcome);
     }
     let outcome = client.maybe_cancel(participant.outcome()).await?.ok()?;

@@ -120,7 +120,7 @@ async fn take_part(client: &Client, zk: &CuratorFramework, at: &str, site: &str)
     sleep(client.moment(Duration::from_millis(100))).await;
     match client.maybe_cancel(participant.vote(Vote::Commit)).await {
         Some(Ok(())) => {}
-        Some(Err(Error::Late { outcome })) => decided(client, &txn, site, outcome),
+        Some(Err(Error::Late { outcome, .. })) => decided(client, &txn, site, outcome),
         Some(Err(Error::Gone { .. })) => return client.record(Commit::Missing { txn }),
         _ => return,
     }

@@ -270,8 +270,8 @@ fn what_must_never_be_is_a_violation_without_any_checker() {
         )
     };
     assert_eq!(run(|_| Box::pin(async { Ok(()) })).0, "none");
-    let (kind, broken) = run(|_| Box::pin(async { panic!("what now") }));
-    assert_eq!((kind.as_str(), broken.as_str()), ("panic", "what now"));
+    let (kind, broken) = run(|_| Box::pin(async { panic!("no plan") }));
+    assert_eq!((kind.as_str(), broken.as_str()), ("panic", "no plan"));
     let (kind, broken) = run(|client| {
         Box::pin(async move {
             client.spawn(async { panic!("in a task") }).await;
@@ -280,7 +280,7 @@ fn what_must_never_be_is_a_violation_without_any_checker() {
     });
     assert_eq!((kind.as_str(), broken.as_str()), ("panic", "in a task"));
     let (kind, broken) = run(|_| Box::pin(async { Err("no more".into()) }));
-    assert_eq!((kind.as_str(), broken.as_str()), ("workload", "c0 cannot go on: no more"));
+    assert_eq!((kind.as_str(), broken.as_str()), ("workload", "c0 cannot continue: no more"));
     let (kind, broken) = run(|_| Box::pin(std::future::pending()));
     assert_eq!(kind, "liveness");
     assert!(broken.starts_with("c0 not finished"), "{broken}");
@@ -358,7 +358,7 @@ fn every_kind_of_fault_happens_and_can_be_chosen() {
 }
 
 #[test]
-fn a_client_closes_in_the_middle_and_begins_anew() {
+fn a_client_closes_in_the_middle_and_begins_again() {
     let workload = |client: Client| async move {
         let zk = client.connect().await?;
         let path = format!("/{}", client.who());
@@ -427,7 +427,7 @@ async fn meddle(client: Client) -> Result<(), Failure> {
 }
 
 #[test]
-fn who_deletes_what_another_has_created_is_found() {
+fn a_deletion_of_another_clients_node_is_found() {
     for settings in [false, true] {
         for seed in seeds(10, 10) {
             let sim = Sim::seed(seed)
@@ -630,7 +630,7 @@ fn scenarios_can_be_left_out() {
 }
 
 #[test]
-fn wrong_options_are_told() {
+fn wrong_options_are_reported() {
     let sim = |args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_zk-sim")).args(args).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())

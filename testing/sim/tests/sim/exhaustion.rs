@@ -181,7 +181,7 @@ fn faults_that_the_violation_does_not_need_are_left_out() {
 
 /// A client that waits for much longer than any timeout after it was cut off.
 #[test]
-fn whoever_finishes_too_late_is_found() {
+fn a_client_that_finishes_too_late_is_found() {
     async fn sulks(client: Client) -> Result<(), Failure> {
         let zk = client.connect().await?;
         let mut states = zk.states();

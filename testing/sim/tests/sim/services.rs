@@ -129,7 +129,7 @@ fn service_that_ends_during_faults_is_restarted() {
     // One life begins after the faults, so its error counts.
     let outcome = one(1).service(fail_early).run();
     let violation = outcome.violation.unwrap();
-    assert!(violation.to_string().contains("cannot go on: out of memory"), "{violation}");
+    assert!(violation.to_string().contains("cannot continue: out of memory"), "{violation}");
     let restarts = outcome
         .history
         .to_string()

@@ -58,7 +58,7 @@ pub enum SnapshotError {
     },
     /// The file is not a snapshot.
     #[non_exhaustive]
-    #[error("{} is no snapshot", path.display())]
+    #[error("{} is not a snapshot", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,

@@ -113,7 +113,7 @@ impl Call {
             _ => return Err("`call` must be the name of a call".to_owned()),
         };
         if !Self::NAMES.contains(&name.as_str()) {
-            return Err(format!("'{name}' is no call"));
+            return Err(format!("'{name}' is not a call of the protocol"));
         }
         // A client that has no leader must not stop every member.
         if let Some(parameter) = null_in(&fields) {

@@ -115,7 +115,9 @@ impl Request {
         let mut fields = match serde_json::from_slice(line) {
             Ok(Value::Object(fields)) => fields,
             Ok(_) => return malformed(None, true, "a request is a JSON object".to_owned()),
-            Err(error) => return malformed(None, true, format!("the line is no JSON: {error}")),
+            Err(error) => {
+                return malformed(None, true, format!("the line is not valid JSON: {error}"));
+            }
         };
         let id = match fields.remove("id") {
             Some(Value::Number(id)) if !id.is_f64() => id,

@@ -149,7 +149,7 @@ impl TryFrom<Names> for Operations {
             known
                 .into_iter()
                 .find(|operation| operation.as_str() == name)
-                .ok_or_else(|| format!("'{name}' is no operation"))
+                .ok_or_else(|| format!("'{name}' is not an operation"))
         };
         names.iter().map(operation).collect::<Result<_, _>>().map(Self)
     }
@@ -191,7 +191,7 @@ impl TryFrom<NameOrCode> for Refusal {
             ),
             NameOrCode::Code(code) => (ErrorCode::from_code(code), code.to_string()),
         };
-        found.map(Self).ok_or_else(|| format!("'{given}' is no error of ZooKeeper"))
+        found.map(Self).ok_or_else(|| format!("'{given}' is not an error of ZooKeeper"))
     }
 }
 

@@ -33,7 +33,7 @@ fn two_closes_send_one_and_both_hear_of_it() {
 }
 
 #[test]
-fn a_close_whose_answer_was_lost_is_sent_again() {
+fn a_close_whose_response_was_lost_is_sent_again() {
     let mut rig = Rig::connected();
     let mut closed = rig.close();
     assert_eq!(rig.sent_opcodes(), [OpCode::CloseSession]);

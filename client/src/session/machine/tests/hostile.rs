@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn answers_that_were_not_asked_for_end_the_connection() {
+fn unsolicited_responses_end_the_connection() {
     for xid in [XID_PING, XID_AUTH, XID_SET_WATCHES, 0, 2, -3, -5, i32::MIN, i32::MAX] {
         let mut rig = Rig::connected();
         let answer = rig.delete("/a");
@@ -24,7 +24,7 @@ fn an_unasked_refusal_of_credentials_is_not_believed() {
 }
 
 #[test]
-fn an_answer_that_comes_twice_ends_the_connection() {
+fn a_repeated_response_ends_the_connection() {
     let mut rig = Rig::connected();
     let answer = rig.delete("/a");
     rig.reply_ok(1);
@@ -61,7 +61,7 @@ fn responses_for_an_earlier_connection_are_ignored() {
 }
 
 #[test]
-fn answers_out_of_order_end_the_connection() {
+fn responses_out_of_order_end_the_connection() {
     let mut rig = Rig::connected();
     let answers = [rig.delete("/a"), rig.delete("/b")];
     rig.reply_ok(2);
@@ -72,7 +72,7 @@ fn answers_out_of_order_end_the_connection() {
 }
 
 #[test]
-fn a_second_answer_to_the_handshake_ends_the_connection() {
+fn a_second_handshake_response_ends_the_connection() {
     let mut rig = Rig::connected();
     rig.accept(TIMEOUT);
     rig.assert_disconnected();

@@ -31,7 +31,7 @@ fn large_response(xid: i32, err: i32, body: usize) -> BytesMut {
 }
 
 #[test]
-fn a_long_answer_fails_its_request_alone() {
+fn a_long_response_fails_only_its_request() {
     let mut rig = rig();
     let (long, short) = (rig.get("/app/a"), rig.delete("/app/b"));
     let length = 100_000;
@@ -71,7 +71,7 @@ fn the_request_fails_as_soon_as_the_header_is_there() {
 }
 
 #[test]
-fn an_answer_at_the_limit_is_read() {
+fn a_response_at_the_limit_is_read() {
     let mut rig = rig();
     let answer = rig.delete("/app/a");
     rig.receive_bytes(large_response(1, 0, MAX_ANSWER - HEADER));
@@ -89,7 +89,7 @@ fn a_refusal_with_a_long_body_is_a_refusal() {
 }
 
 #[test]
-fn the_watch_of_a_long_answer_is_armed_and_removed() {
+fn the_watch_of_a_long_response_is_armed_and_removed() {
     let mut rig = rig();
     let (answer, watch) = rig.watched(WatchPlan::Child, "/app");
     rig.sent();
@@ -103,7 +103,7 @@ fn the_watch_of_a_long_answer_is_armed_and_removed() {
 }
 
 #[test]
-fn a_long_answer_ends_a_closing_session() {
+fn a_long_response_ends_a_closing_session() {
     let mut rig = rig();
     let closed = rig.close();
     rig.receive_bytes(large_response(1, 0, 1000));
@@ -126,7 +126,7 @@ fn a_connection_lost_while_skipping_leaves_nothing_to_skip() {
 }
 
 #[test]
-fn only_answers_to_requests_may_be_long() {
+fn only_responses_to_requests_may_be_long() {
     let notification = large_response(XID_NOTIFICATION, 0, 1000);
     let others =
         [XID_PING, XID_AUTH, XID_SET_WATCHES, 2, 0].map(|xid| large_response(xid, 0, 1000));
@@ -143,7 +143,7 @@ fn only_answers_to_requests_may_be_long() {
 }
 
 #[test]
-fn the_answer_to_a_handshake_may_not_be_long() {
+fn the_handshake_response_may_not_be_long() {
     let mut rig = Rig::with("h:1", |builder| builder.max_frame(200).max_response(MAX_ANSWER));
     rig.open();
     rig.receive_bytes(large_response(1, 0, 1000));
@@ -151,7 +151,7 @@ fn the_answer_to_a_handshake_may_not_be_long() {
 }
 
 #[test]
-fn the_limit_of_answers_is_no_lower_than_that_of_requests() {
+fn the_response_limit_is_at_least_the_request_limit() {
     let mut rig = Rig::with("h:1", |builder| builder.max_frame(MAX_ANSWER).max_response(1));
     rig.connect();
     let answer = rig.delete("/a");

@@ -48,7 +48,7 @@ fn pings_go_out_every_10_s_at_least() {
 }
 
 #[test]
-fn a_server_that_answers_pings_is_never_left() {
+fn a_server_that_responds_to_pings_is_never_left() {
     let mut rig = Rig::connected();
     for _ in 0..100 {
         rig.pass(TIMEOUT / 3);
@@ -74,7 +74,7 @@ fn silence_for_two_thirds_of_the_timeout_is_connection_loss() {
 }
 
 #[test]
-fn events_without_answers_do_not_keep_a_connection() {
+fn events_without_responses_do_not_keep_a_connection() {
     let mut rig = Rig::connected();
     let mut silence = Duration::ZERO;
     while rig.states().is_empty() {
@@ -148,7 +148,7 @@ fn a_silent_server_that_grants_weeks_is_left_in_a_minute() {
 }
 
 #[test]
-fn a_minute_that_nobody_asked_for_is_granted_without_more_ado() {
+fn an_unrequested_minute_is_granted_without_a_warning() {
     let minute = Duration::from_secs(60);
     let mut rig = Rig::new();
     rig.open();
@@ -179,7 +179,7 @@ fn the_clock_ends_a_session_a_timeout_after_the_last_request() {
 }
 
 #[test]
-fn an_answered_ping_and_a_handshake_prolong_the_session() {
+fn a_ping_response_and_a_handshake_prolong_the_session() {
     let mut rig = Rig::connected();
     rig.pass(TIMEOUT / 3);
     rig.reply_ok(XID_PING);
@@ -270,7 +270,7 @@ fn a_late_timer_handles_everything_that_is_due() {
 }
 
 #[test]
-fn an_answer_to_the_handshake_counts_even_if_it_is_read_late() {
+fn a_handshake_response_that_is_read_late_counts() {
     let mut rig = Rig::connected();
     rig.cut();
     rig.open();

@@ -395,7 +395,7 @@ impl Answer {
 
 /// Returns the response, which must have arrived.
 fn now<A: Awaited>(mut answer: A) -> A::Value {
-    answer.look().unwrap().expect("an answer")
+    answer.look().unwrap().expect("a response")
 }
 
 fn is_open(answer: &mut impl Awaited) -> bool {

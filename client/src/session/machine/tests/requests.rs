@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn requests_leave_in_order_and_are_answered_in_order() {
+fn requests_and_their_responses_are_in_order() {
     let mut rig = Rig::connected();
     let (first, mut second) = (rig.delete("/a"), rig.delete("/b"));
     let sent = rig.sent();
@@ -174,7 +174,7 @@ fn identities_go_before_watches_and_watches_before_requests() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_fails_only_its_request() {
+fn an_unreadable_response_fails_only_its_request() {
     let mut rig = Rig::connected();
     let (bad, good) = (rig.get("/a"), rig.delete("/b"));
     rig.receive(|out| {

@@ -60,13 +60,13 @@ fn a_session_is_taken_up_again_with_its_password_and_zxid() {
 }
 
 #[test]
-fn detaching_waits_for_the_answers_and_sends_no_farewell() {
+fn detaching_waits_for_the_responses_and_sends_no_close() {
     let mut rig = Rig::connected();
     let mut answer = rig.get("/a");
     let mut left = detach(&mut rig);
     let mut late = rig.get("/b");
     assert_eq!(late.try_recv().unwrap(), Err(Error::Closed { sent: false }));
-    assert!(left.try_recv().is_err(), "an answer is missing");
+    assert!(left.try_recv().is_err(), "a response is missing");
     assert_eq!(rig.sent_opcodes(), [OpCode::GetData]);
     rig.reply(1, 7, Ok(Response::Data(DataResponse::default())));
     assert!(answer.try_recv().unwrap().is_ok());
@@ -126,7 +126,7 @@ fn detaching_without_a_connection_or_responses_ends_in_time() {
 }
 
 #[test]
-fn the_server_is_told_of_a_session_that_our_clock_has_ended() {
+fn a_session_that_our_clock_has_ended_is_closed_at_the_server() {
     let mut rig = expired_by_clock();
     let mut refused = rig.get("/a");
     assert_eq!(refused.try_recv().unwrap(), Err(Error::SessionExpired { sent: false }));

@@ -119,7 +119,7 @@ fn an_event_fires_once_and_the_watch_is_not_rearmed() {
 }
 
 #[test]
-fn a_watch_whose_answer_was_lost_is_not_armed() {
+fn a_watch_whose_response_was_lost_is_not_armed() {
     let mut rig = Rig::connected();
     let (answer, mut watch) = rig.watched(WatchPlan::Data, "/a");
     rig.cut();
@@ -131,7 +131,7 @@ fn a_watch_whose_answer_was_lost_is_not_armed() {
 }
 
 #[test]
-fn an_event_before_the_answer_belongs_to_an_earlier_watch() {
+fn an_event_before_the_response_belongs_to_an_earlier_watch() {
     let mut rig = Rig::connected();
     let earlier = armed(&mut rig, "/a", 1);
     let (_answer, mut later) = rig.watched(WatchPlan::Data, "/a");
@@ -145,7 +145,7 @@ fn an_event_before_the_answer_belongs_to_an_earlier_watch() {
 }
 
 #[test]
-fn watches_are_asked_for_from_the_latest_zxid_that_was_answered() {
+fn watches_are_armed_from_the_latest_zxid_of_a_response() {
     let mut rig = Rig::connected();
     let _watch = armed(&mut rig, "/a", 10);
     for (zxid, expected) in [(12, 12), (11, 12), (0, 12), (-1, 12), (13, 13)] {
@@ -208,7 +208,7 @@ fn a_dropped_watch_is_not_rearmed_others_on_its_node_are() {
 }
 
 #[test]
-fn a_watch_dropped_before_its_answer_is_not_armed() {
+fn a_watch_dropped_before_its_response_is_not_armed() {
     let mut rig = Rig::connected();
     drop(rig.watched(WatchPlan::Data, "/a"));
     rig.command(SessionCommand::ForgetWatch { path: "/a".into() });
@@ -291,13 +291,13 @@ fn nothing_was_missed_if_the_server_is_at_the_last_zxid() {
     assert_eq!(
         rearmed(&mut rig, &mut watch, &[10]),
         Some(true),
-        "no answer but that to the re-arming"
+        "only the response to the re-arming"
     );
     assert_eq!(rearmed(&mut rig, &mut watch, &[11]), Some(false));
     assert_eq!(
         rearmed(&mut rig, &mut watch, &[11]),
         Some(true),
-        "the answer that told of 11 was the last one"
+        "the response with 11 was the last one"
     );
     for (zxid, result) in [(12, Ok(Response::Empty)), (13, Err(ErrorCode::NoNode))] {
         let _answer = rig.delete("/x");
@@ -310,7 +310,7 @@ fn nothing_was_missed_if_the_server_is_at_the_last_zxid() {
 }
 
 #[test]
-fn an_answer_without_a_transaction_says_nothing() {
+fn a_response_without_a_transaction_says_nothing() {
     for zxid in [0, -1] {
         let mut rig = Rig::connected();
         let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", zxid);
@@ -330,7 +330,7 @@ fn a_ping_response_confirms_the_delivered_events() {
 
 /// A multi changes several nodes: the event of another node may have been lost with the connection.
 #[test]
-fn an_event_does_not_show_that_its_transaction_was_told_whole() {
+fn an_event_does_not_prove_that_its_transaction_is_complete() {
     let mut rig = Rig::connected();
     let mut watch = persistent(&mut rig, WatchKind::Recursive, "/", 10);
     rig.receive(|out| {

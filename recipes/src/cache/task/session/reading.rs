@@ -58,7 +58,7 @@ impl CacheSession<'_> {
                 answers
             }
             Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
-                debug!(path = self.task.shared.root, %error, "reads were not answered");
+                debug!(path = self.task.shared.root, %error, "reads failed, and will be repeated");
                 return self.refused(&jobs, &error);
             }
             // One of the nodes may be the cause: a schema, for example, refuses a request as a

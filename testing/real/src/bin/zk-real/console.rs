@@ -40,7 +40,7 @@ enum CommandError {
     NotPaused(usize),
     #[error("it applies to no member")]
     NoMember,
-    #[error("no member serves without a majority, and {running} of {members} is none")]
+    #[error("no member serves without a majority: {running} of {members} run")]
     NoMajority { members: usize, running: usize },
     #[error(transparent)]
     Failed(#[from] RealError),

@@ -201,7 +201,7 @@ fn events_add_up_to_the_contents() {
 }
 
 #[test]
-fn outages_are_told_as_pairs() {
+fn outages_are_reported_as_pairs() {
     let begin = || loaded(1, []);
     passes(
         &CHECKER,

@@ -129,7 +129,7 @@ fn killed(client: u32) -> Line {
 }
 
 #[test]
-fn who_is_killed_loses_so_many_items_and_nobody_else_does() {
+fn killed_consumer_loses_bounded_items() {
     let puts = |items: &[&str]| -> Vec<Line> {
         items.iter().flat_map(|item| [putting(1, item), put(1, item, SURE)]).collect()
     };
@@ -164,7 +164,7 @@ fn who_is_killed_loses_so_many_items_and_nobody_else_does() {
 }
 
 #[test]
-fn who_cannot_know_whether_it_has_taken_an_item_names_it() {
+fn a_take_with_unknown_outcome_names_its_item() {
     let start = [putting(1, "a"), put(1, "a", SURE), putting(1, "b"), put(1, "b", SURE)];
     let with = |last: &[Line]| [&start[..], last].concat();
     let got = [taken(3, "b"), done(3, "b", SURE)];
@@ -356,7 +356,7 @@ fn an_unknown_put_has_no_place_in_the_order() {
 }
 
 #[test]
-fn who_has_got_nothing_may_have_kept_an_item_from_others() {
+fn a_take_without_an_item_may_have_kept_one_from_others() {
     let checker = Delivery::exactly_once().in_order();
     let takes = [taking(2), taken(2, "b"), taking(2), taken(2, "a")];
     // A client kept exactly the item from others that it got.
@@ -381,7 +381,7 @@ fn who_has_got_nothing_may_have_kept_an_item_from_others() {
 }
 
 #[test]
-fn what_somebody_kept_is_free_again_in_time() {
+fn an_item_kept_by_a_consumer_is_free_again_in_time() {
     let checker = Delivery::exactly_once().in_order();
     let kept = [&two(true)[..], &[taking(3)]].concat();
     let takes = [taking(2), taken(2, "b"), taking(2), taken(2, "a")];
@@ -436,7 +436,7 @@ fn what_counts_is_when_the_one_put_later_was_chosen() {
 }
 
 #[test]
-fn who_claims_ahead_may_have_more_in_its_hands_than_it_got() {
+fn prefetching_consumer_may_hold_more_than_it_got() {
     let checker = Delivery::exactly_once().in_order();
     let takes = [
         taking(2),
@@ -482,7 +482,7 @@ fn every_item_that_was_put_later_counts() {
 }
 
 #[test]
-fn several_items_that_are_handed_out_together_are_kept_together() {
+fn items_that_are_delivered_together_are_kept_together() {
     let checker = Delivery::exactly_once().in_order();
     let takes = [
         taking(3),
@@ -511,7 +511,7 @@ fn what_has_a_higher_rank_may_come_later() {
 }
 
 #[test]
-fn who_puts_a_better_item_gets_it_first() {
+fn the_putter_of_a_better_item_gets_it_first() {
     let checker = Delivery::exactly_once().in_order();
     let puts = [ranked(1, "a", 5), put(1, "a", SURE), ranked(2, "b", 1), put(2, "b", SURE)];
     let takes = [

@@ -148,7 +148,7 @@ fn too_many_possibilities_are_no_approval() {
     let calls = (0..40).map(|id| call(id, Set(id as i64 + 1)));
     let returns = (0..40).map(done);
     let lines: Vec<Line> = calls.chain([call(99, Get), value(99, -1)]).chain(returns).collect();
-    let violation = CHECKER.check(&history(lines)).expect_err("nobody can have read that");
+    let violation = CHECKER.check(&history(lines)).expect_err("no client can have read that");
     assert!(violation.broken.contains("too many simultaneous calls"), "{violation}");
 }
 

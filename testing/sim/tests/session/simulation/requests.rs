@@ -208,7 +208,7 @@ impl Requester {
                     | Error::Closed { .. },
                 ),
             ) => {}
-            (asked, answer) => panic!("{asked:?} was answered {answer:?}"),
+            (asked, answer) => panic!("{asked:?} got {answer:?}"),
         }
     }
 }
@@ -220,7 +220,7 @@ fn poll(all: &mut VecDeque<(Asked, Waiting)>, cx: &mut Context<'_>) -> Poll<Vec<
     for (asked, waiting) in all.iter_mut() {
         match waiting.as_mut().poll(cx) {
             Poll::Ready(answer) => {
-                assert!(!open, "{asked:?} was answered before an earlier request");
+                assert!(!open, "{asked:?} got its response before an earlier request");
                 ready.push((asked.clone(), answer));
             }
             Poll::Pending => open = true,

@@ -26,7 +26,7 @@ cannot be saved.
   --tick-time MS              the granularity of session expiry, in milliseconds [2000]
   --min-session-timeout MS    the shortest timeout of a session [2 ticks]
   --max-session-timeout MS    the longest timeout of a session [20 ticks]
-  --max-client-connections N  the maximum number of connections of one address; 0 is no limit [0]
+  --max-client-connections N  the maximum number of connections of one address; 0 means no limit [0]
   --jute-max-buffer BYTES     the longest frame a client may send [1048575]
   --data-dir DIR              the directory to load nodes and sessions from at the start, and to save them to at the
                               end; for one server only, and no other program may serve from it [none]
@@ -36,8 +36,7 @@ cannot be saved.
   --super-digest super:HASH   the super user, as in zookeeper.DigestAuthenticationProvider.superDigest
   --read-only                 serve like a server without a quorum: only read-only clients, no writes; servers of an
                               ensemble do so while they have no quorum
-  --reconfig-enabled          answer `reconfig` as a standalone Apache ZooKeeper with reconfig does: it is not
-                              implemented
+  --reconfig-enabled          respond to `reconfig` like a standalone Apache ZooKeeper with reconfig: not implemented
   --control PORT              serve the control protocol on this port of 127.0.0.1; 0 is any free one, printed as
                               `control on HOST:PORT`. Needs a token in the environment variable ZK_TEST_SERVER_TOKEN
   --scenario FILE             the rules and steps to run from the start, in TOML; a step that fails ends the program
