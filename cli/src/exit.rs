@@ -251,8 +251,8 @@ mod tests {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/book/src/operating/zkc.md");
         let page = std::fs::read_to_string(page).expect("a page of the guide");
         let (_, section) = page.split_once("\n## Exit codes\n").expect("a section");
-        let lines = section.trim_start().lines().skip(2);
-        let table: Vec<_> = lines.take_while(|line| line.starts_with('|')).collect();
+        let rows = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+        let table: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
         let row = |(code, meaning): (String, String)| {
             format!("| {code} | {} |", meaning.replace('\n', " "))
         };
