@@ -181,8 +181,8 @@ mod tests {
 
     #[test]
     fn the_help_shows_groups_and_exit_codes() {
-        let tree = || tree().term_width(WIDTH);
-        for help in [tree().render_help(), tree().render_long_help()] {
+        let mut wide = tree().term_width(WIDTH);
+        for help in [wide.render_help(), wide.render_long_help()] {
             let help = help.to_string();
             for command in tree().get_subcommands() {
                 let line = format!("\n  {} ", command.get_name());
