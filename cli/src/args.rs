@@ -160,7 +160,7 @@ pub(crate) enum OutputFormat {
     Jsonl,
     /// One YAML document
     Yaml,
-    /// Names or paths only, one a line
+    /// Names or paths only, one per line
     Name,
     /// The bytes of the data, unchanged
     Raw,

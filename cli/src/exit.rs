@@ -12,35 +12,70 @@ use zk_curator_recipes::{barrier, config, counter, leader, lock, queue, schedule
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit(u8);
 
-impl Exit {
+/// Defines the exit codes, and the table of their meanings.
+macro_rules! exits {
+    ($($(#[doc = $meaning:literal])+ $name:ident = $code:literal;)*) => {
+        impl Exit {
+            $($(#[doc = $meaning])+ pub(crate) const $name: Self = Self($code);)*
+        }
+
+        /// The codes, with the lines of their meanings.
+        const MEANINGS: &[(Exit, &[&str])] = &[$((Exit::$name, &[$($meaning),+])),*];
+    };
+}
+
+exits! {
     /// Done.
-    pub(crate) const DONE: Self = Self(0);
-    /// The answer is no: `exists`, `diff`, `lock --try`, `wait` after its timeout.
-    pub(crate) const NO: Self = Self(1);
-    /// The arguments or the data are not valid, or the operation is not allowed here.
-    pub(crate) const USAGE: Self = Self(2);
-    /// No connection to a server.
-    pub(crate) const NO_CONNECTION: Self = Self(3);
+    DONE = 0;
+    /// The answer is no (`exists`, `grep`, `wait`, `queue take`, `lock --try`), or there are
+    /// findings (`diff`, `status`, `doctor`).
+    NO = 1;
+    /// Invalid arguments or data, a change that was not confirmed, or another failure.
+    USAGE = 2;
+    /// No connection to a server, or no response in time.
+    NO_CONNECTION = 3;
     /// A node does not exist.
-    pub(crate) const NO_NODE: Self = Self(4);
-    /// The credentials lack a permission.
-    pub(crate) const NO_PERMISSION: Self = Self(5);
-    /// Conflict: another version, an existing node, or children.
-    pub(crate) const CONFLICT: Self = Self(6);
+    NO_NODE = 4;
+    /// No permission, or read-only.
+    NO_PERMISSION = 5;
+    /// Conflict: another version, an existing node, children, or a lock that is no longer
+    /// held.
+    CONFLICT = 6;
     /// The outcome is unknown: the change may have been applied.
-    pub(crate) const UNKNOWN: Self = Self(7);
-    /// Done in part, or the answer lacks nodes that may not be read.
-    pub(crate) const PARTLY: Self = Self(8);
-    /// The lock was lost, and the command was stopped.
-    pub(crate) const LOCK_LOST: Self = Self(123);
+    UNKNOWN = 7;
+    /// Done in part, or the output lacks nodes that cannot be read.
+    PARTLY = 8;
+    /// The lock, the leadership or the membership was lost or revoked, and the command was
+    /// stopped.
+    LOCK_LOST = 123;
     /// The lock was not obtained in the given time.
-    pub(crate) const NOT_OBTAINED: Self = Self(124);
+    NOT_OBTAINED = 124;
     /// A failure before the command was started.
-    pub(crate) const BEFORE_COMMAND: Self = Self(125);
+    BEFORE_COMMAND = 125;
+    /// The command cannot be executed.
+    NOT_EXECUTABLE = 126;
+    /// The command was not found.
+    NOT_FOUND = 127;
+    /// Interrupted while waiting; 128+n for signal n.
+    INTERRUPTED = 130;
+}
 
-    /// Interrupted while it waited.
-    pub(crate) const INTERRUPTED: Self = Self(130);
+/// The meaning of all other codes.
+const OTHER: &str = "the exit code of the command that ran; 128+n if signal n has ended it";
 
+/// Returns the exit codes for the help and the guide, each with the lines of its meaning.
+pub(crate) fn meanings() -> Vec<(String, String)> {
+    let known = MEANINGS.iter().map(|(exit, lines)| {
+        let lines: Vec<_> = lines.iter().map(|line| line.trim()).collect();
+        let text = lines.join("\n");
+        let mut letters = text.trim_end_matches('.').chars();
+        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+        (exit.0.to_string(), first.into_iter().chain(letters).collect())
+    });
+    known.chain([("any other".to_owned(), OTHER.to_owned())]).collect()
+}
+
+impl Exit {
     pub(crate) const fn code(self) -> u8 {
         self.0
     }
@@ -204,5 +239,23 @@ impl From<RegistrationError> for CommandFailure {
 impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         Self::usage(format!("failed: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_has_the_exit_codes() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/book/src/operating/zkc.md");
+        let page = std::fs::read_to_string(page).expect("a page of the guide");
+        let (_, section) = page.split_once("\n## Exit codes\n").expect("a section");
+        let rows = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+        let table: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
+        let row = |(code, meaning): (String, String)| {
+            format!("| {code} | {} |", meaning.replace('\n', " "))
+        };
+        assert_eq!(table, meanings().into_iter().map(row).collect::<Vec<_>>());
     }
 }

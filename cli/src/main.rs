@@ -2,8 +2,8 @@
 //!
 //! A command is a file in `commands`: it parses its arguments, calls the library, and returns an
 //! [`CommandOutput`], which `output` prints in the requested format. `app` connects, and
-//! refuses writes where they are not allowed; `exit` has the exit codes. `supervise` runs a command
-//! under a lock.
+//! refuses writes where they are not allowed; `exit` has the exit codes, and `help` the examples.
+//! `supervise` runs a command under a lock.
 
 mod acls;
 mod app;
@@ -16,6 +16,7 @@ mod deletion;
 mod documented;
 mod ensemble;
 mod exit;
+mod help;
 mod holders;
 mod items;
 mod merge;
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     }
     complete::answer_shell(&WholeTree);
     let words: Vec<_> = std::env::args_os().collect();
-    let parsed = args::parse(Cli::command(), &words);
+    let parsed = args::parse(WholeTree.command(), &words);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -117,7 +118,7 @@ struct WholeTree;
 
 impl Grammar for WholeTree {
     fn command(&self) -> clap::Command {
-        Cli::command()
+        help::complete(Cli::command())
     }
 
     #[cfg(any(feature = "shell", feature = "tui"))]
@@ -140,6 +141,6 @@ mod tests {
 
     #[test]
     fn the_command_tree_is_consistent() {
-        Cli::command().debug_assert();
+        WholeTree.command().debug_assert();
     }
 }

@@ -8,11 +8,12 @@ use crate::{holders, node, path};
 
 const AFTER_HELP: &str = "\
 Deletes the node of exactly this holder, in a transaction that fails with exit code 6 if the node \
-has changed or is gone. The token is printed by `zkc lock`, and is the czxid of the node.
+has changed or is gone. The token is the czxid of the node. `zkc why` and `zkc lock` print it in \
+hexadecimal (0x2f), and ZKC_FENCING_TOKEN is the same number in decimal.
 
 The holder may still be running: `zkc lock` stops its command as soon as it learns of the loss, \
-other clients may not. A holder that is still running cannot spoil writes that check the lock, such \
-as those of `zkc set --fenced`. Try `zkc revoke` first.";
+but other clients may continue. Their writes are refused only if they check the lock, as \
+`zkc set --fenced` does. Try `zkc revoke` first.";
 
 /// The arguments of `zkc break`.
 #[derive(Debug, Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Break {
     /// Lock, or the node of the holder
     #[arg(value_parser = path::parse)]
     path: String,
-    /// Fencing token of the holder
+    /// Fencing token of the holder: decimal, or hexadecimal with 0x
     #[arg(long, value_name = "TOKEN", value_parser = holders::parse_token)]
     token: i64,
     /// Only if the holder has this session

@@ -17,11 +17,11 @@ use crate::{merge, path, stop};
 const SHOWN: usize = 40;
 
 const AFTER_HELP: &str = "\
-If another client has changed the node since you read it, both changes are shown as one text, and \
-you choose the data to write. Lines that both have changed are shown as mine, base (as you have read \
+If another client has changed the node since it was read, both changes are shown as one text, and \
+you choose what is written. Lines that both have changed are shown as mine, base (as you have read \
 them) and theirs, with marks; the editor opens that text. Without a terminal, nothing is written \
-then, and the exit code is 6. Edited data that are not written stay in a file, which is named, also \
-after a signal. While the editor runs, Ctrl-C is for the editor.";
+then, and the exit code is 6. Edited data that are not written stay in a file, which is named, \
+also after a signal. While the editor runs, Ctrl-C is for the editor.";
 
 /// The arguments of `zkc edit`.
 #[derive(Debug, Args)]

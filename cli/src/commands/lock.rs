@@ -56,7 +56,8 @@ hold the lock for a moment. Writes with `zkc set --fenced` are refused then.
 Environment of the command:
   ZKC_LOCK_PATH      the lock
   ZKC_LOCK_NODE      the node of the holder; `zkc set --fenced` needs it
-  ZKC_FENCING_TOKEN  a number that grows from holder to holder
+  ZKC_FENCING_TOKEN  a number that grows from holder to holder, in decimal. Output has it in
+                     hexadecimal (0x2f); `zkc break --token` and `zkc revoke --token` accept both
   ZKC_SESSION        the session; a `zkc lock` below names it in its label, for `zkc deadlocks`
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
   ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc

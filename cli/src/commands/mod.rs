@@ -73,33 +73,55 @@ use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::CommandOutput;
 
+/// Commands that the help shows together.
+#[derive(Debug)]
+pub(crate) struct CommandGroup {
+    pub(crate) title: &'static str,
+    /// The variants of [`Command`]. In lower case, they are the names of the commands.
+    pub(crate) variants: &'static [&'static str],
+}
+
 macro_rules! commands {
     ($(
-        $(#[doc = $about:literal])*
-        $([$feature:literal])? $name:ident($args:path)
-            $(or $alias:literal)? $(if $platform:meta)?,
+        $title:literal {$(
+            $(#[doc = $about:literal])*
+            $([$feature:literal])? $name:ident($args:path)
+                $(or $alias:literal)? $(if $platform:meta)?,
+        )*}
     )*) => {
         /// A command, with its arguments.
         #[derive(Debug, Subcommand)]
         pub(crate) enum Command {
-            $(
+            $($(
                 $(#[doc = $about])*
                 $(#[cfg(feature = $feature)])?
                 $(#[command(visible_alias = $alias)])?
                 $(#[cfg($platform)])?
                 $name($args),
-            )*
+            )*)*
         }
+
+        /// The commands in groups. The help of `zkc` has an example of the first one of each group.
+        pub(crate) const GROUPS: &[CommandGroup] = &[$(
+            CommandGroup {
+                title: $title,
+                variants: &[$(
+                    $(#[cfg(feature = $feature)])?
+                    $(#[cfg($platform)])?
+                    stringify!($name),
+                )*],
+            },
+        )*];
 
         impl Command {
             /// Runs the command.
             pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
                 match self {
-                    $(
+                    $($(
                         $(#[cfg(feature = $feature)])?
                         $(#[cfg($platform)])?
                         Self::$name(args) => Box::pin(args.run(app)).await,
-                    )*
+                    )*)*
                 }
             }
         }
@@ -107,112 +129,130 @@ macro_rules! commands {
 }
 
 commands! {
-    /// List the children of a node
-    Ls(ls::Ls),
-    /// Show the data of a node
-    Get(get::Get),
-    /// Change the data of a node
-    Set(set::Set),
-    /// Create a node
-    Create(create::Create),
-    /// Delete nodes
-    Rm(rm::Rm),
-    /// Show the metadata of a node
-    Stat(stat::StatCommand),
-    /// Check that a node exists, by the exit code
-    Exists(exists::Exists),
-    /// Change the data of a node in an editor
-    Edit(edit::EditCommand),
-    /// Copy a node, or a subtree
-    Cp(cp::Cp),
-    /// Move a node, or a subtree
-    Mv(mv::Mv),
-    /// Show or change the access control list of a node
-    Acl(acl::AclCommand),
-    /// Show or change the quota of a subtree
-    Quota(quota::Quota),
-    /// Run a transaction
-    Txn(txn::Txn),
-    /// Wait for a state of a node
-    Wait(wait::WaitCommand),
-    /// Print changes of nodes as they happen
-    Watch(watch::WatchCommand),
-    /// Show a subtree
-    Tree(tree::TreeCommand),
-    /// Show the sizes of subtrees
-    Du(du::Du),
-    /// Find nodes by name, kind, age and size
-    Find(find::Find),
-    /// Find nodes by their data
-    Grep(grep::Grep),
-    /// Compare two subtrees or backup files
-    Diff(diff::DiffCommand),
-    /// Show a subtree as one document, or write it to directories
-    Export(export::Export),
-    /// Write a subtree to a backup file
-    Backup(backup::BackupCommand),
-    /// Write the nodes of a backup file to the servers
-    Restore(restore::RestoreCommand) or "import",
-    /// Explain who holds a lock or another recipe, who waits, and why
-    Why(why::WhyCommand),
-    /// Find recipes, with their holders and waiters
-    Inspect(inspect::Inspect),
-    /// Find sessions that wait for each other
-    Deadlocks(deadlocks::DeadlocksCommand),
-    /// Run a command while holding a lock
-    Lock(lock::LockCommand) if unix,
-    /// Run a command while holding a permit of a semaphore
-    Semaphore(semaphore::Semaphore) if unix,
-    /// Ask the holder of a lock to release it
-    Revoke(revoke::Revoke),
-    /// Take a lock away from its holder
-    Break(break_lock::Break),
-    /// Run a command while leading
-    Elect(elect::Elect) if unix,
-    /// Set, remove and wait for barriers
-    Barrier(barrier::Barrier),
-    /// Read and change counters
-    Counter(counter::CounterCommand),
-    /// Look into queues, put and take items
-    Queue(queue::QueueCommand),
-    /// Look into jobs, submit and change them
-    Jobs(jobs::JobsCommand),
-    /// Read and change configuration stores
-    Config(config::ConfigCommand),
-    /// Look into service discovery, and register instances
-    Discover(discover::Discover),
-    /// List, join and follow groups
-    Group(group::GroupCommand),
-    /// Run a command once per period on one of several hosts
-    Cron(cron::Cron),
-    /// Show the state of the servers; fails if the ensemble is degraded
-    Status(status::Status),
-    /// Follow the servers, clients, sessions and watches on a screen
-    ["tui"] Top(top::Top),
-    /// Show the members of the ensemble
-    Servers(servers::Servers),
-    /// Show the sessions, with their clients
-    Sessions(sessions::SessionsCommand),
-    /// Show the ephemeral nodes, with their sessions
-    Ephemerals(ephemerals::EphemeralsCommand),
-    /// Count the watches
-    Watches(watches::WatchesCommand),
-    /// Ask servers a four-letter word
-    Flw(flw::Flw),
-    /// Show the metrics of all servers
-    Metrics(metrics::Metrics),
-    /// Show or change the members of the ensemble
-    Reconfig(reconfig::Reconfig),
-    /// Look for faults and risks
-    Doctor(doctor::Doctor),
-    /// Run many commands in one session
-    ["shell"] Shell(shell::ShellCommand),
-    /// Run a ZooKeeper server for tests and development
-    ["serve"] Serve(serve::Serve),
-    /// Show, choose and change contexts
-    Ctx(ctx::Ctx),
-    /// Print the completions for a shell
-    Completions(completions::Completions),
-    /// Print the manual page
-    Man(man::Man),
+    "Read" {
+        /// Show the data of a node
+        Get(get::Get),
+        /// List the children of a node
+        Ls(ls::Ls),
+        /// Show the metadata of a node
+        Stat(stat::StatCommand),
+        /// Check that a node exists, by the exit code
+        Exists(exists::Exists),
+        /// Show a subtree
+        Tree(tree::TreeCommand),
+        /// Find nodes by name, kind, age and size
+        Find(find::Find),
+        /// Find nodes by their data
+        Grep(grep::Grep),
+        /// Show the sizes of subtrees
+        Du(du::Du),
+        /// Wait for a state of a node
+        Wait(wait::WaitCommand),
+        /// Print changes of nodes as they happen
+        Watch(watch::WatchCommand),
+    }
+    "Write" {
+        /// Change the data of a node
+        Set(set::Set),
+        /// Create a node
+        Create(create::Create),
+        /// Delete nodes
+        Rm(rm::Rm),
+        /// Change the data of a node in an editor
+        Edit(edit::EditCommand),
+        /// Show or change the access control list of a node
+        Acl(acl::AclCommand),
+        /// Show or change the quota of a subtree
+        Quota(quota::Quota),
+        /// Run a transaction
+        Txn(txn::Txn),
+    }
+    "Back up, copy and compare" {
+        /// Write a subtree to a backup file
+        Backup(backup::BackupCommand),
+        /// Write the nodes of a backup file to the servers
+        Restore(restore::RestoreCommand) or "import",
+        /// Show a subtree as one document, or write it to directories
+        Export(export::Export),
+        /// Compare two subtrees or backup files
+        Diff(diff::DiffCommand),
+        /// Copy a node, or a subtree
+        Cp(cp::Cp),
+        /// Move a node, or a subtree
+        Mv(mv::Mv),
+    }
+    "Locks and leaders" {
+        /// Run a command while holding a lock
+        Lock(lock::LockCommand) if unix,
+        /// Run a command while holding a permit of a semaphore
+        Semaphore(semaphore::Semaphore) if unix,
+        /// Run a command while leading
+        Elect(elect::Elect) if unix,
+        /// Set, remove and wait for barriers
+        Barrier(barrier::Barrier),
+        /// Ask the holder of a lock to release it
+        Revoke(revoke::Revoke),
+        /// Take a lock away from its holder
+        Break(break_lock::Break),
+    }
+    "Who holds what" {
+        /// Explain who holds a lock or another recipe, who waits, and why
+        Why(why::WhyCommand),
+        /// Find recipes, with their holders and waiters
+        Inspect(inspect::Inspect),
+        /// Find sessions that wait for each other
+        Deadlocks(deadlocks::DeadlocksCommand),
+    }
+    "Queues, jobs and schedules" {
+        /// Look into queues, put and take items
+        Queue(queue::QueueCommand),
+        /// Look into jobs, submit and change them
+        Jobs(jobs::JobsCommand),
+        /// Run a command once per period on one of several hosts
+        Cron(cron::Cron),
+    }
+    "Counters, configuration, groups and services" {
+        /// Read and change counters
+        Counter(counter::CounterCommand),
+        /// Read and change configuration stores
+        Config(config::ConfigCommand),
+        /// List, join and follow groups
+        Group(group::GroupCommand),
+        /// Look into service discovery, and register instances
+        Discover(discover::Discover),
+    }
+    "Servers" {
+        /// Show the state of the servers; fails if the ensemble is degraded
+        Status(status::Status),
+        /// Follow the servers, clients, sessions and watches on a screen
+        ["tui"] Top(top::Top),
+        /// Show the members of the ensemble
+        Servers(servers::Servers),
+        /// Show the sessions, with their clients
+        Sessions(sessions::SessionsCommand),
+        /// Show the ephemeral nodes, with their sessions
+        Ephemerals(ephemerals::EphemeralsCommand),
+        /// Count the watches
+        Watches(watches::WatchesCommand),
+        /// Ask servers a four-letter word
+        Flw(flw::Flw),
+        /// Show the metrics of all servers
+        Metrics(metrics::Metrics),
+        /// Show or change the members of the ensemble
+        Reconfig(reconfig::Reconfig),
+        /// Look for faults and risks
+        Doctor(doctor::Doctor),
+    }
+    "Shell, contexts and manual" {
+        /// Run many commands in one session
+        ["shell"] Shell(shell::ShellCommand),
+        /// Show, choose and change contexts
+        Ctx(ctx::Ctx),
+        /// Run a ZooKeeper server for tests and development
+        ["serve"] Serve(serve::Serve),
+        /// Print the completions for a shell
+        Completions(completions::Completions),
+        /// Print the manual page
+        Man(man::Man),
+    }
 }

@@ -27,8 +27,8 @@ pub(crate) struct RestoreCommand {
     /// Restore only nodes whose paths in the file match, and their parents
     #[arg(long, value_name = "GLOB", value_parser = glob)]
     only: Option<GlobMatcher>,
-    /// Create persistent nodes whose paths in the file match as containers: servers do not tell
-    /// which ones were
+    /// Create persistent nodes as containers if their paths in the file match. Servers do not tell
+    /// which nodes are containers, so the file cannot
     #[arg(long, value_name = "GLOB", value_parser = glob)]
     containers: Option<GlobMatcher>,
     /// Treatment of ephemeral nodes in the file

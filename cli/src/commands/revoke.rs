@@ -24,7 +24,7 @@ pub(crate) struct Revoke {
     /// Lock, or the node of a client that holds it or waits for it
     #[arg(value_parser = path::parse)]
     path: String,
-    /// Only the client with this fencing token
+    /// Only the client with this fencing token: decimal, or hexadecimal with 0x
     #[arg(long, value_name = "TOKEN", value_parser = holders::parse_token)]
     token: Option<i64>,
     /// Print who would be asked, and change nothing

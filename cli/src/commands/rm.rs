@@ -30,8 +30,8 @@ pub(crate) struct Rm {
     /// Delete only children whose names match this pattern, such as `tmp-*`
     #[arg(long, value_name = "GLOB")]
     matching: Option<Glob>,
-    /// Delete only children that have not been changed for this time, also not until they are
-    /// deleted
+    /// Delete only children that were not changed for this time. A child that changes before it is
+    /// deleted is kept
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     older_than: Option<Duration>,
     /// Delete only children without children

@@ -11,8 +11,18 @@ use crate::output::{CommandOutput, TextReport, data};
 use crate::supervise::LOCK_NODE;
 use crate::{node, path};
 
+const AFTER_HELP: &str = "\
+With --fenced, one transaction sets the data and checks that the node of the lock exists. \
+`zkc lock` and `zkc elect` name it in ZKC_LOCK_NODE. If the lock is no longer held, nothing is \
+changed, and the exit code is 6.
+
+Other systems can compare fencing tokens, which grow from holder to holder. A token is decimal in \
+ZKC_FENCING_TOKEN, and hexadecimal (0x2f) in the output of `zkc why`, `zkc lock` and `zkc elect`. \
+`zkc break --token` and `zkc revoke --token` accept both.";
+
 /// The arguments of `zkc set`.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Set {
     /// Node
     #[arg(value_parser = path::parse)]

@@ -7,12 +7,18 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::CommandOutput;
 use crate::shell;
 
+const AFTER_HELP: &str = "\
+Every command of `zkc` works in the shell, in one session. Paths may be relative to the current \
+node. The shell adds these lines:
+  cd [PATH]             changes the current node
+  pwd                   prints the current node
+  exit, quit            ends the shell
+  !COMMAND              runs a command of the system
+  ... | COMMAND         passes the output to a program";
+
 /// The arguments of `zkc shell`.
-///
-/// Every command of `zkc` works in the shell, in one session. Paths may be relative to the current
-/// node. `cd`, `pwd`, `exit` and `!COMMAND` are added, and `| COMMAND` passes the output to a
-/// program.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct ShellCommand {
     /// Run the lines of this file instead of those of the terminal; `-` is standard input
     #[arg(short, long, value_name = "FILE")]

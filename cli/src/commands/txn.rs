@@ -8,13 +8,26 @@ use crate::output::{CommandOutput, OutputColumn, Rows, data, number, text};
 use crate::{acls, path};
 use crate::{stdin, words};
 
+const AFTER_HELP: &str = "\
+All operations are applied, or none. Each line is an operation:
+  check PATH [VERSION]                            fail unless the node exists
+  create [-e] [-S] [-c] [--acl ACL] PATH [DATA]   create a node
+  set PATH DATA [VERSION]                         replace the data
+  rm PATH [VERSION]                               delete the node
+
+With -e the node is ephemeral, with -S sequential, with -c a container; ACL is a list as for \
+`zkc create --acl`. With VERSION, the operation fails if the node has another version. DATA is a \
+text or `@FILE`; `-` is a text here. Texts with spaces need quotes: 'two words'. Empty lines, and \
+lines that begin with #, are skipped. If an operation fails, its line is named.
+
+A file could have these lines:
+  check /app/limits 3
+  set /app/config '{\"limit\": 6}'
+  create -S /app/log/entry- 'limit 6'";
+
 /// The arguments of `zkc txn`.
-///
-/// Each line is an operation: `check PATH [VERSION]`, `create [-e] [-S] [-c] [--acl ACL] PATH
-/// [DATA]`, `set PATH DATA [VERSION]` or `rm PATH [VERSION]`. DATA is a text or `@FILE`. All
-/// operations are applied, or none. Empty lines, and lines that begin with #, are skipped.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Txn {
     /// File with the operations, or `-` for standard input
     #[arg(short, long, value_name = "FILE", default_value = "-")]
@@ -186,6 +199,14 @@ mod tests {
             ("rm /a", "rm"),
         ] {
             assert_eq!(parse(line), Ok(verb), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_the_help_are_operations() {
+        let (_, lines) = AFTER_HELP.split_once("these lines:\n").expect("lines");
+        for line in lines.lines() {
+            assert!(parse(line).is_ok(), "{line}");
         }
     }
 

@@ -15,6 +15,7 @@ use nix::unistd::{Pid, getppid};
 
 use super::orders::{self, LENGTH, OrderMessage};
 use super::terminal;
+use crate::exit::Exit;
 
 /// The greatest time between two looks at the clock, in milliseconds. Timers stand still while the
 /// machine is suspended.
@@ -28,8 +29,8 @@ pub(super) const EXEC: &str = "__exec";
 /// command.
 pub(super) const WATCH: &str = "__watch";
 
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = Exit::NOT_EXECUTABLE.code();
+const NOT_FOUND: u8 = Exit::NOT_FOUND.code();
 
 /// Returns the arguments of `zkc __exec PARENT TERMINAL START COMMAND…`.
 pub(super) fn arguments(has_terminal: bool, start: RawFd) -> [OsString; 4] {

@@ -95,12 +95,17 @@ async fn a_closed_pipe_is_no_failure() {
 #[tokio::test]
 async fn help_is_a_command() {
     let zkc = Zkc::start().await;
-    let told = zkc.run(&["help"]).await.ok();
-    assert!(told.contains("Usage: zkc") && told.contains("backup"), "{told}");
+    for word in ["help", "--help", "-h"] {
+        let told = zkc.run(&[word]).await.ok();
+        for text in ["Usage: zkc", "\nRead:\n  get ", "\n  backup ", "\nExit codes:\n"] {
+            assert!(told.contains(text), "{word}: {text:?}: {told}");
+        }
+    }
     for words in [&["help", "backup"][..], &["help", "queue", "put"], &["queue", "help", "put"]] {
         let told = zkc.run(words).await.ok();
         let command = words.join(" ").replace("help ", "");
         assert!(told.contains(&format!("Usage: zkc {command}")), "{told}");
+        assert!(told.contains("\nExamples:\n  # "), "{told}");
     }
     zkc.run(&["help", "none"]).await.fails(2);
 }
