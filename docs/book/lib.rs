@@ -97,7 +97,6 @@ pages! {
     "src/testing/python.md" testing_python,
     "src/testing/node.md" testing_node,
     "src/testing/java.md" testing_java,
-    "src/testing/control-protocol.md" testing_control_protocol,
     "src/examples/sql-writer.md" examples_sql_writer,
     "src/examples/leader-http.md" examples_leader_http,
     "src/examples/worker-pool.md" examples_worker_pool,
