@@ -97,10 +97,6 @@ pages! {
     "src/testing/python.md" testing_python,
     "src/testing/node.md" testing_node,
     "src/testing/java.md" testing_java,
-    "src/testing/control-protocol.md" testing_control_protocol,
-    "src/examples/sql-writer.md" examples_sql_writer,
-    "src/examples/leader-http.md" examples_leader_http,
-    "src/examples/worker-pool.md" examples_worker_pool,
     "src/operating/zkc.md" operating_zkc,
     "src/operating/on-call.md" operating_on_call,
     "src/operating/locks-in-scripts.md" operating_locks_in_scripts,
@@ -114,7 +110,6 @@ pages! {
     "src/operating/kerberos.md" operating_kerberos,
     "src/operating/moving-data.md" operating_moving_data,
     "src/operating/sizing.md" operating_sizing,
-    "src/operating/numbers.md" operating_numbers,
     "src/operating/tested.md" operating_tested,
     "src/migrating/curator.md" migrating_curator,
     "src/migrating/kazoo.md" migrating_kazoo,
@@ -191,7 +186,7 @@ mod tests {
             );
             assert!(!text.contains("{{#"), "{page}: only mdBook shows what a template includes");
         }
-        assert!(blocks > 10, "{blocks} blocks were compared");
+        assert!(blocks > 5, "{blocks} blocks were compared");
     }
 
     /// Returns the lines between the marks of an anchor, as far to the left as possible.

@@ -16,7 +16,20 @@ use crate::error::Result;
 /// # When to record
 /// Record an announcing step (`…ing`) before the call, and every other step after the response.
 /// [`Attempt`](super::Attempt) records the steps of a lock, a lease or a term of leadership in this
-/// order. The steps of queues are recorded one by one:
+/// order:
+///
+/// | step | when to record it | if it is missing |
+/// |---|---|---|
+/// | `Attempt::begin` | before the call that acquires | the checker does not know what the client had seen when it began the attempt |
+/// | `acquired` | when the guard exists, with its fencing token | two simultaneous holders are not found |
+/// | `used` | when the protected resource has responded, with its version or count, even after `lost` | a write by a stale leader is not found |
+/// | `lost` | where the service learns of the loss, and stops | a service that believes for too long that it holds is not found |
+/// | `releasing`, or the drop of `Held` | before the guard is released | a correct hand-over counts as two holders |
+/// | `released` | when a server has confirmed the release | the checker excuses an overlap if the client was stopped or its session expired |
+///
+/// Do not record a write whose response was lost, because its position among the other writes is
+/// unknown. The steps of queues are recorded one by one. Without them, lost and repeated items are
+/// not found:
 ///
 /// ```
 /// use zk_curator::observe::{Outcome, Recorder, Step};

@@ -16,8 +16,8 @@ async fn orders_survive_their_servers_as_in_the_guide() -> Result<(), Box<dyn Er
     orders_survive_their_servers().await
 }
 
-// ANCHOR: members
 async fn orders_survive_their_servers() -> Result<(), Box<dyn Error>> {
+    // ANCHOR: members
     let test = "orders_survive_their_servers";
     let Some(mut ensemble) = real::or_skip_ensemble(test, 3).await else { return Ok(()) };
     let zk = CuratorFramework::builder()
@@ -37,6 +37,7 @@ async fn orders_survive_their_servers() -> Result<(), Box<dyn Error>> {
     ensemble.pause(follower).await?;
     zk.set_data("/orders", "paused").idempotent().await?;
     ensemble.resume(follower).await?;
+    // ANCHOR_END: members
 
     // An orderly stop, of a majority. ZooKeeper before 3.9.4 may lose acknowledged writes if a
     // server ends while others elect a leader, so the test waits for the end of each election.
@@ -50,7 +51,6 @@ async fn orders_survive_their_servers() -> Result<(), Box<dyn Error>> {
     zk.close().await?;
     Ok(()) // dropping the ensemble kills its servers and removes their data
 }
-// ANCHOR_END: members
 
 #[tokio::test]
 #[ignore = "slow: scripts/test-all"]

@@ -73,7 +73,6 @@ fn simulate() {
         }
     }
 
-    // ANCHOR: coverage
     let mut coverage = Coverage::default();
     for seed in 0..200 {
         let outcome = sim(seed).service(careful).faults(faults.clone()).run();
@@ -81,14 +80,11 @@ fn simulate() {
         coverage.add(&outcome);
     }
     println!("the careful leader, and the faults that hit it:\n{coverage}");
-    // ANCHOR_END: coverage
 
-    // ANCHOR: mails
     let mails = |seed| {
         let sim = Sim::seed(seed).leaves(["/mails", "/mails/**"]);
         sim.checker(Delivery::at_least_once()).checker(Recovery::of(MAILS))
     };
-    // ANCHOR_END: mails
     let found = (0..200).find_map(|seed| {
         let violation = mails(seed).stoppable_service(mails::careless).run().violation?;
         Some(format!("the careless queue, seed {seed}: {violation}"))

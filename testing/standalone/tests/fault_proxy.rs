@@ -293,11 +293,13 @@ async fn wrong_options_are_refused_in_one_line() {
     }
 }
 
-/// The tables of the page name the calls that a proxy supports.
+/// The table of the protocol's page names the calls that a proxy supports.
 #[test]
 fn the_page_lists_the_supported_calls() {
-    let page = include_str!("../../../docs/book/src/testing/fault-proxy.md");
-    let first_cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let page = include_str!("../PROTOCOL.md");
+    let (_, section) = page.split_once("\n## The fault proxy\n").expect("a section of the page");
+    let (section, _) = section.split_once("\n## ").expect("its end");
+    let first_cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
     let listed: Vec<_> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     let unsupported: Vec<_> = unsupported().into_iter().map(|(call, _)| call).collect();
     for call in Call::NAMES {

@@ -1,4 +1,4 @@
-//! The programs in `docs/book/src/testing/other-clients.md` work as printed there.
+//! The programs in `README.md` work as printed there.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 use std::path::Path;
@@ -9,11 +9,11 @@ use zk_curator_real as real;
 use zk_curator_real::TempDir;
 use zk_curator_real::other_clients::{PATIENCE, c_client, c_library, compile_c};
 
-const GUIDE: &str = include_str!("../../../docs/book/src/testing/other-clients.md");
+const PAGE: &str = include_str!("../README.md");
 
-/// Returns the only program of the guide in a language.
+/// Returns the only program of the page in a language.
 fn program(language: &str) -> &'static str {
-    let (_, rest) = GUIDE.split_once(&format!("```{language}\n")).expect("a program in the guide");
+    let (_, rest) = PAGE.split_once(&format!("```{language}\n")).expect("a program of the page");
     rest.split_once("```").expect("its end").0
 }
 

@@ -1,11 +1,11 @@
-//! The tables of the guide's page about the control protocol list what the programs understand.
+//! The tables of `PROTOCOL.md` list what the programs understand.
 
 use std::collections::BTreeSet;
 
 use zk_test_server::control::rule::OPERATIONS;
 use zk_test_server::control::{Call, Code, Condition};
 
-const PAGE: &str = include_str!("../../../docs/book/src/testing/control-protocol.md");
+const PAGE: &str = include_str!("../PROTOCOL.md");
 
 /// Returns the rows of the table below this line, as cells, without its head.
 fn rows(head: &str) -> Vec<Vec<&'static str>> {

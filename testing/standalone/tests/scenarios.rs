@@ -8,7 +8,7 @@ use crate::common::create;
 use crate::program::{CONTROL, Program, output, refusal};
 use zk_curator_real::TempDir;
 
-const PAGE: &str = include_str!("../../../docs/book/src/testing/control-protocol.md");
+const PAGE: &str = include_str!("../PROTOCOL.md");
 
 /// A file with a scenario, which is removed when the test ends.
 struct File {
@@ -30,9 +30,9 @@ impl File {
 }
 
 #[tokio::test]
-async fn the_scenario_of_the_guide_runs() {
+async fn the_scenario_of_the_page_runs() {
     let (_, rest) = PAGE.split_once("```toml\n").expect("a scenario");
-    let file = File::new("guide", rest.split_once("```").expect("its end").0);
+    let file = File::new("page", rest.split_once("```").expect("its end").0);
     let mut program = Program::start(&["--scenario", file.path(), "--until-scenario-ends"]).await;
     let mut zk = program.client().await;
     zk.create("/locks", CreateMode::Persistent).await.unwrap();

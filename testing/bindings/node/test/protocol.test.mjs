@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { TestCluster } from "zk-test-server";
 
 const file = (name) => fileURLToPath(new URL(name, import.meta.url));
-const page = readFileSync(file("control-protocol.md"), "utf8");
+const page = readFileSync(file("PROTOCOL.md"), "utf8");
 const declarations = join(dirname(createRequire(import.meta.url).resolve("zk-test-server")));
 
 /** Each method, and its request without parameters that are left out. */

@@ -15,6 +15,7 @@ pytest_plugins = ["pytester"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 GUIDE = PACKAGE.parents[2] / "docs" / "book" / "src" / "testing"
+PROTOCOL = PACKAGE.parents[1] / "standalone" / "PROTOCOL.md"
 PAGES = [PACKAGE / "README.md", GUIDE / "python.md"]
 
 
@@ -34,7 +35,7 @@ def test_listings_of_a_page_pass(pytester: pytest.Pytester, page: Path) -> None:
 
 def section(heading: str) -> str:
     """Returns a section of the page of the protocol."""
-    page = (GUIDE / "control-protocol.md").read_text()
+    page = PROTOCOL.read_text()
     return page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 

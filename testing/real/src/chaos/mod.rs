@@ -21,6 +21,10 @@
 //! clients saw. A round in which the servers themselves have lost transactions is
 //! [void](Report::void). `docs/book/src/testing/chaos.md` describes the limits of real time.
 //!
+//! A busy machine delays clients without faults, too. So where a workload expects something soon,
+//! it counts steps instead of time: reads of a node, or iterations of a wait. A pause of the process
+//! is one step. Two tasks never compare their clocks.
+//!
 //! ```no_run
 //! use std::process::ExitCode;
 //!

@@ -20,16 +20,13 @@ pub(crate) const MAILS: &str = "mails";
 const QUEUE: &str = "/mails";
 
 /// Puts mails until the stop, sends mails until the queue is empty, and returns.
-// ANCHOR: signature
 pub(crate) async fn careful(
     zk: CuratorFramework,
     recorder: impl Recorder,
     shutdown: Shutdown,
 ) -> Result<(), Failure> {
-    // ANCHOR_END: signature
     let is_drained = Shutdown::new();
     let mails = LockingQueue::new(&zk, QUEUE);
-    // ANCHOR: careful
     let put = async {
         put_until(&zk, &mails, &recorder, &shutdown).await?;
         while mails.count().await? > 0 {
@@ -38,6 +35,7 @@ pub(crate) async fn careful(
         is_drained.begin();
         Ok(())
     };
+    // ANCHOR: careful
     let body = async |mail: Message| {
         let item = String::from_utf8_lossy(&mail.data);
         recorder.record(Step::Taken { queue: MAILS, item: &item, attempt: mail.attempt });
@@ -47,8 +45,8 @@ pub(crate) async fn careful(
         Ok::<_, Infallible>(())
     };
     let consumed = mails.consumer().run(4, body).until(is_drained.clone());
-    tokio::try_join!(put, consumed)?;
     // ANCHOR_END: careful
+    tokio::try_join!(put, consumed)?;
     Ok(())
 }
 
