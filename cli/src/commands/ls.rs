@@ -24,9 +24,9 @@ pub(crate) struct Ls {
     /// Also list what is below the children
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Greatest depth with --recursive
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "recursive")]
-    depth: usize,
+    /// Greatest depth below the node, with --recursive; 1 is the children
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "recursive", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: u16,
     /// Order
     #[arg(long, value_enum, value_name = "KEY", default_value = "name")]
     sort: ListingSort,
@@ -61,7 +61,8 @@ const LONG: &[OutputColumn] = &[
 impl Ls {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
-        let depth = if self.recursive { self.depth } else { 0 };
+        // The node itself has depth 0, and its list has the children.
+        let depth = if self.recursive { usize::from(self.depth) - 1 } else { 0 };
         let below = |path: &str| self.path == "/" || path != self.path;
         let nodes = walk::list(zk, &self.path, depth, below).await?;
         let mut unreadable = walk::hidden(&nodes);

@@ -27,6 +27,7 @@ async fn children_are_listed() {
     let zkc = forest().await;
     assert_eq!(zkc.run(&["ls", "/a"]).await.ok(), "b\nd\n");
     assert_eq!(zkc.run(&["ls", "-R", "/a"]).await.ok(), "b\nb/c\nd\nd/q-0000000000\n");
+    assert_eq!(zkc.run(&["ls", "-R", "/a", "--depth", "1"]).await.ok(), "b\nd\n");
     let long = zkc.run(&["ls", "-l", "/a", "-o", "json"]).await.json();
     assert_eq!((&long[0]["name"], &long[0]["size"]), (&json!("b"), &json!(5)));
     assert_eq!(zkc.run(&["ls", "/a", "--sort", "size", "-o", "name"]).await.ok(), "b\nd\n");

@@ -151,7 +151,7 @@ async fn nodes_that_are_too_large_do_not_end_a_walk() {
         (&["find", "/t", "--name", "[az]"][..], lists, "/t/a\n/t/z\n"),
         (&["grep", "xyz", "/t", "-l"], all, "/t\n/t/a\n/t/wide\n/t/z\n"),
         (&["du", "/t", "-o", "name"], all, "/t\n/t/a\n/t/huge\n/t/wide\n/t/z\n"),
-        (&["ls", "-R", "/t", "--depth", "1"], lists, "a\nhuge\nhuge/lock\nwide\nz\n"),
+        (&["ls", "-R", "/t", "--depth", "2"], lists, "a\nhuge\nhuge/lock\nwide\nz\n"),
         (&["inspect", "/t", "-o", "name"], all, "/t/huge/lock\n"),
         (&["deadlocks", "/t"], all, "no deadlock in the nodes that were read\n"),
     ] {
