@@ -101,9 +101,9 @@ book:
     cargo test -p zk-curator-book
     scripts/build-book
 
-# Writes the table of metrics of the guide.
+# Writes the table of metrics in docs/monitoring/metrics.md.
 metrics:
-    WRITE_METRICS=1 cargo test -p zk-curator-tests --test features the_guide_lists_the_metrics
+    WRITE_METRICS=1 cargo test -p zk-curator-tests --test features the_reference_lists_the_metrics
 
 # Reports files of a crate that depend on each other.
 circles *packages:

@@ -62,6 +62,7 @@ pages! {
     "src/start/first-lock.md" start_first_lock,
     "src/start/server.md" start_server,
     "src/start/blocking.md" start_blocking,
+    "src/concepts/operations.md" concepts_operations,
     "src/concepts/sessions.md" concepts_sessions,
     "src/concepts/timeouts.md" concepts_timeouts,
     "src/concepts/lost-responses.md" concepts_lost_responses,
@@ -104,9 +105,11 @@ pages! {
     "src/operating/monitoring.md" operating_monitoring,
     "src/operating/starting-stopping.md" operating_starting_stopping,
     "src/operating/http-services.md" operating_http_services,
+    "src/operating/kubernetes.md" operating_kubernetes,
     "src/operating/errors.md" operating_errors,
     "src/operating/inspect.md" operating_inspect,
     "src/operating/permissions.md" operating_permissions,
+    "src/operating/credentials.md" operating_credentials,
     "src/operating/kerberos.md" operating_kerberos,
     "src/operating/moving-data.md" operating_moving_data,
     "src/operating/sizing.md" operating_sizing,
@@ -115,6 +118,7 @@ pages! {
     "src/migrating/kazoo.md" migrating_kazoo,
     "src/migrating/etcd-consul-redis.md" migrating_etcd_consul_redis,
     "src/migrating/mixed-fleets.md" migrating_mixed_fleets,
+    "src/faq.md" faq,
     "src/policies.md" policies,
 }
 

@@ -1,4 +1,5 @@
-//! The dashboard and the alert rules name metrics, labels and kinds that exist, and all of them.
+//! The dashboard and the alert rules name metrics, labels and kinds that exist, and all of them. So
+//! do the tables of metrics and of warnings.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,7 @@ use zk_curator_recipes::observe::{Metric, MetricKind};
 const PREFIX: &str = "zk_curator_";
 /// The labels that Prometheus adds to each series.
 const ADDED: [&str; 2] = ["job", "instance"];
-/// The lines around the table of the guide.
+/// The lines around the table of metrics.
 const TABLE_BEGIN: &str = "<!-- written by `just metrics` from the tables of the sources -->\n";
 const TABLE_END: &str = "<!-- end of the table -->\n";
 
@@ -167,9 +168,8 @@ fn every_metric_is_tested() {
 
 /// With `WRITE_METRICS` in the environment, writes the table.
 #[test]
-fn the_guide_lists_the_metrics() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/src/operating/monitoring.md");
+fn the_reference_lists_the_metrics() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/monitoring/metrics.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(TABLE_BEGIN).unwrap();
     let (_, after) = rest.split_once(TABLE_END).unwrap();
@@ -184,4 +184,40 @@ fn the_guide_lists_the_metrics() {
     } else {
         assert!(page == expected, "the table is out of date: run `just metrics`");
     }
+}
+
+/// Returns the sources of the libraries. Literals of several lines are joined.
+fn sources() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let names = ["src", "client/src", "recipes/src", "discovery/src"];
+    let mut folders = Vec::from(names.map(|name| root.join(name)));
+    let mut text = String::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                text += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    let mut lines = text.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |joined, line| joined + line.trim_start())
+}
+
+#[test]
+fn warnings_in_the_guide_are_in_the_sources() {
+    let (page, sources) = (include_str!("../../docs/book/src/operating/monitoring.md"), sources());
+    let (_, table) = page.split_once("\n## Warnings\n").unwrap();
+    let first_cells = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
+    let mut found = 0;
+    for (cell, _) in first_cells {
+        for message in cell.split('`').step_by(2) {
+            assert!(sources.contains(message), "no event says: {message}");
+            found += 1;
+        }
+    }
+    assert!(found > 50, "{found} messages");
 }

@@ -1,9 +1,11 @@
 //! TLS through the framework, in front of the embedded server.
 
-use std::io;
+use std::error::Error;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, fs, io, process};
 
 use crate::certificates::{Authority, Identity};
 use zk_curator::tls::{TlsConnector, TlsError, TlsErrorKind};
@@ -28,6 +30,41 @@ fn framework(addr: SocketAddr, trusted: &Authority, patience: Duration) -> Curat
     let builder =
         builder_for(&addr.to_string()).connection_timeout(patience).connector(Arc::new(tls));
     builder.build().unwrap()
+}
+
+// ANCHOR: connect
+async fn connect(servers: &str, folder: &Path) -> Result<CuratorFramework, Box<dyn Error>> {
+    let tls = TlsConnector::builder()
+        .ca_file(folder.join("ca.pem"))
+        .client_certificate_file(folder.join("client.pem"), folder.join("client-key.pem"))
+        .build()?;
+    let zk = CuratorFramework::builder()
+        .connect_string(servers) // "zk1:2281,zk2:2281"
+        .connector(Arc::new(tls))
+        .build()?;
+    zk.start().await?;
+    Ok(zk)
+}
+// ANCHOR_END: connect
+
+/// The code of the guide.
+#[test]
+fn a_framework_presents_the_certificate_of_a_file() {
+    real_time(async {
+        let (ca, folder) = (Authority::new("ca"), format!("zk-curator-tls-{}", process::id()));
+        let (client, folder) = (ca.client("orders"), env::temp_dir().join(folder));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("ca.pem"), &ca.pem).unwrap();
+        fs::write(folder.join("client.pem"), client.certificate).unwrap();
+        fs::write(folder.join("client-key.pem"), client.key).unwrap();
+        let Identity { certificate, key } = ca.server(&[HERE]);
+        let tls = ServerTls::from_pem_with_client_ca(certificate, key, &ca.pem).unwrap();
+        let server = TestServer::builder().tcp(false).tls(0, tls).start().await.unwrap();
+        let zk = connect(&server.tls_addr().unwrap().to_string(), &folder).await.unwrap();
+        zk.create("/a").await.unwrap();
+        zk.close().await.unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    });
 }
 
 /// An ensemble names the client ports without TLS.

@@ -39,6 +39,7 @@ mod nodes_cancel;
 mod outages;
 mod partition;
 mod replay;
+mod rights;
 mod round_trips;
 mod schedule;
 mod shared;

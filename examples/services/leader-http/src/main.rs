@@ -6,6 +6,7 @@
 //! | `GET /live` | 200 as long as the process answers |
 //! | `GET /ready` | 200 if the process should get requests, otherwise 503, with the health of the connection |
 //! | `GET /leader` | `true` if this process leads |
+//! | `GET /metrics` | the metrics of this process, for Prometheus |
 //! | `POST /orders/{id}` | 201 if the order is stored. 409 if there is another order with this id. 503 with `Retry-After` in an outage: the client repeats the request with the same id |
 
 use std::error::Error;
@@ -20,11 +21,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use zk_curator_recipes::Shutdown;
+use tokio::time::interval;
 use zk_curator_recipes::leader::{Candidate, LeaderLatch};
 use zk_curator_recipes::zk_curator::{self, ConnectionHealth, CuratorFramework, ErrorKind};
+use zk_curator_recipes::{Shutdown, observe};
 
 zk_curator::path_template!(OrderPath = "/orders/{id}": id: &str);
 
@@ -93,6 +96,24 @@ async fn order(
     }
 }
 
+// ANCHOR: observed
+/// Writes the log to stderr, and collects metrics. Call it before the framework is started.
+fn observed() -> Result<PrometheusHandle, BuildError> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init(); // INFO, WARN and ERROR
+    let metrics = PrometheusBuilder::new().install_recorder()?;
+    observe::describe(); // units and help, also of the framework
+    let upkeep = metrics.clone();
+    tokio::spawn(async move {
+        let mut every = interval(Duration::from_secs(5));
+        loop {
+            every.tick().await;
+            upkeep.run_upkeep(); // keeps histograms small, even if nothing scrapes
+        }
+    });
+    Ok(metrics)
+}
+// ANCHOR_END: observed
+
 fn unavailable(why: &str) -> Response {
     let retry = [(header::RETRY_AFTER, RETRY_AFTER)];
     (StatusCode::SERVICE_UNAVAILABLE, retry, why.to_owned()).into_response()
@@ -100,13 +121,14 @@ fn unavailable(why: &str) -> Response {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let metrics = observed()?;
     let timeout =
         std::env::var("SESSION_TIMEOUT_MS").map_or(Ok(10_000), |millis| millis.parse())?;
     let zk = CuratorFramework::builder()
         .connect_string(std::env::var("ZOOKEEPER")?)
         .session_timeout(Duration::from_millis(timeout))
         .namespace("shop")
+        .name("orders") // the label `framework` of all series
         .build()?;
     zk.start_in_background()?;
     let shutdown = Shutdown::on_signals()?;
@@ -130,6 +152,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/live", get(|| async { "alive" }))
         .route("/ready", get(ready))
         .route("/leader", get(leader))
+        .route("/metrics", get(move || async move { metrics.render() }))
         .route("/orders/{id}", post(order))
         .with_state(Arc::clone(&service));
     let stopped = shutdown.clone();

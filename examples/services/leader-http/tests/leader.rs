@@ -51,6 +51,9 @@ async fn another_process_takes_over_from_a_killed_or_stopped_one() {
     assert!(get(&second_address, "/leader").await.1.contains("\"leads\":false"));
     let health = becomes_ready(&second_address, &server).await;
     assert!(health.contains("\"state\":\"connected\""), "{health}");
+    let (status, metrics) = get(&second_address, "/metrics").await;
+    let connected = "zk_curator_connected{framework=\"orders\"} 1\n";
+    assert!(status == 200 && metrics.contains(connected), "{metrics}");
 
     // Its session expires, and its node is deleted.
     first.kill().await;
