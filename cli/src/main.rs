@@ -1,6 +1,6 @@
 //! `zkc`: ZooKeeper on the command line.
 //!
-//! A command is a file in `commands`: it parses its arguments, calls the library, and returns an
+//! A command is a file in `commands`: it parses its arguments, calls the library, and returns a
 //! [`CommandOutput`], which `output` prints in the requested format. `app` connects, and
 //! refuses writes where they are not allowed; `exit` has the exit codes, and `help` the examples.
 //! `supervise` runs a command under a lock.

@@ -16,7 +16,7 @@ impl Semaphore {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         if !self.lock.is_lease() {
             return Err(CommandFailure::usage(
-                "how many leases does the semaphore have? pass --leases N",
+                "how many permits does the semaphore have? pass --leases N",
             ));
         }
         self.lock.run(app).await

@@ -43,7 +43,10 @@ pub enum RegistrationError {
     #[error("no address of this machine was found")]
     LocalAddress(#[from] LocalAddressError),
     /// Another process has registered an instance with the same id.
-    #[error("another process has registered {path} (address {address:?})", address = .by.address)]
+    #[error(
+        "another process has registered {path} (address {address})",
+        address = .by.address.as_deref().unwrap_or("none")
+    )]
     Superseded {
         /// The path of the node.
         path: String,
@@ -51,7 +54,10 @@ pub enum RegistrationError {
         by: Rival,
     },
     /// An instance with this id is registered, and the policy is [`OnConflict::Fail`].
-    #[error("{path} is already registered (address {address:?})", address = .by.address)]
+    #[error(
+        "{path} is already registered (address {address})",
+        address = .by.address.as_deref().unwrap_or("none")
+    )]
     Refused {
         /// The path of the node.
         path: String,
