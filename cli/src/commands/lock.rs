@@ -35,7 +35,7 @@ const RELEASE: Duration = Duration::from_secs(5);
 const AFTER_HELP: &str = "\
 A lock is a node with a child for each client that holds it or waits for it, in the layout of \
 Apache Curator: InterProcessMutex, with --shared or --exclusive InterProcessReadWriteLock, with \
---leases InterProcessSemaphoreV2. Java services and scripts exclude each other.
+--permits InterProcessSemaphoreV2. Java services and scripts exclude each other.
 
 The command runs without a shell, in a process group of its own, and gets INT, TERM, HUP, QUIT, \
 USR1, USR2 and WINCH. The second INT is KILL. If standard input is a terminal, the command has it, \
@@ -87,14 +87,14 @@ pub(crate) struct LockCommand {
     #[arg(long = "try", conflicts_with = "wait")]
     at_once: bool,
     /// Share the lock with other readers of a read/write lock
-    #[arg(long, conflicts_with_all = ["exclusive", "leases"])]
+    #[arg(long, conflicts_with_all = ["exclusive", "permits"])]
     shared: bool,
     /// Write lock of a read/write lock
-    #[arg(long, conflicts_with = "leases")]
+    #[arg(long, conflicts_with = "permits")]
     exclusive: bool,
     /// One permit of a semaphore with this number of permits, which Curator calls leases
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    leases: Option<u32>,
+    #[arg(short = 'n', long, alias = "leases", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    permits: Option<u32>,
     /// Text in the node, for people; by default `user@host:pid` and the name of the command
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
@@ -119,7 +119,7 @@ enum OnRevoke {
 impl LockCommand {
     /// Returns `true` for a permit of a semaphore.
     pub(super) const fn is_lease(&self) -> bool {
-        self.leases.is_some()
+        self.permits.is_some()
     }
 
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
@@ -183,8 +183,8 @@ impl LockCommand {
         if let Some(outer) = outer_session() {
             label.push_str(&within_mark(outer));
         }
-        if let Some(leases) = self.leases {
-            let semaphore = InterProcessSemaphore::new(zk, &self.path, leases).label(label);
+        if let Some(permits) = self.permits {
+            let semaphore = InterProcessSemaphore::new(zk, &self.path, permits).label(label);
             let permit = match self.at_once {
                 true => semaphore.try_acquire().await?,
                 false => Some(semaphore.acquire().await?),

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::CommandOutput;
 
-/// The arguments of `zkc semaphore`: those of `zkc lock`, with `--leases`.
+/// The arguments of `zkc semaphore`: those of `zkc lock`, with `--permits`.
 #[derive(Debug, Args)]
 pub(crate) struct Semaphore {
     #[command(flatten)]
@@ -16,7 +16,7 @@ impl Semaphore {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         if !self.lock.is_lease() {
             return Err(CommandFailure::usage(
-                "how many permits does the semaphore have? pass --leases N",
+                "how many permits does the semaphore have? pass --permits N",
             ));
         }
         self.lock.run(app).await
