@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep, timeout};
 use zk_curator_recipes::queue::{LockingConsumer, LockingDelivery, LockingQueue};
 
 use super::Scenario;
-use super::support::items::{name_of, put, queue};
+use super::support::items::{name_of, put, queue, settled};
 use crate::checkers::Redelivery;
-use crate::history::Queue;
+use crate::history::{Name, Queue};
 use crate::{Client, Failure};
 
 const QUEUE: &str = "/queue";
@@ -83,7 +83,10 @@ async fn work(client: Client) -> Result<(), Failure> {
         loop {
             // A single call waits as long as necessary, in place of many short ones.
             if let Some(item) = next(&client, &mut consumer, SOON * 2).await {
-                drop(item.ack().await);
+                let name = name_of(item.data());
+                client.record(Queue::Finishing { queue: queue(), item: Name::clone(&name) });
+                let outcome = settled(Some(item.ack().await));
+                client.record(Queue::Done { queue: queue(), item: name, outcome });
             } else if all_is_back.load(Ordering::Relaxed)
                 && items.count().await.is_ok_and(|count| count == 0)
             {

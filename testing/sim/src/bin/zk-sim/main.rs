@@ -13,7 +13,9 @@ use options::{Options, Task};
 use zk_curator_client::internal::Locked;
 use zk_curator_sim::{Coverage, Outcome, RunStats, Scenario, Sim};
 
-/// The number of runs that show everything that a scenario achieves, and every kind of fault.
+/// The number of runs that show everything that a scenario achieves.
+const SOME: u64 = 20;
+/// The number of runs that show every kind of fault as well.
 const MANY: u64 = 200;
 
 const VIOLATION: u8 = 1;
@@ -217,6 +219,9 @@ impl<'a> Hunt<'a> {
     fn missing(&self, stats: &RunStats) -> Vec<String> {
         match self.options.sim(self.scenario, self.options.seeds.start) {
             Ok(sim) if stats.runs >= MANY && !self.options.is_part() => sim.missing(stats),
+            Ok(sim) if stats.runs >= SOME && !self.options.is_part() => {
+                sim.unachieved(stats).map(str::to_owned).collect()
+            }
             _ => Vec::new(),
         }
     }
