@@ -52,6 +52,16 @@
 //!
 //! Clients see only the kind of an error of ZooKeeper. The log has the whole error.
 //!
+//! # Differences from Curator
+//! | Curator | here |
+//! |---|---|
+//! | `DELETE` of an instance that another process has registered does nothing, and returns 200 | removes it, or fails |
+//! | the cleanup removes only instances of its own process, by the clocks of two machines | removes all old instances, by the clock of the servers |
+//! | `uriSpec` and `enabled` are lost, and a missing address is an error | every field is kept |
+//! | `PUT` of an existing instance deletes and creates its node | writes to the node |
+//! | `PUT` with the id of a dynamic instance replaces it | 409 |
+//! | `PUT` ends the drain of an instance | keeps it, unless the body has `enabled` |
+//!
 //! # Guarantees
 //! * A `PUT` that replaces an instance writes to its node, so the instance never disappears. It
 //!   also renews the instance for [`Purge`].

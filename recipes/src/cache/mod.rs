@@ -7,8 +7,13 @@
 //! | `NodeCache`, `CuratorCache` with `SINGLE_NODE_CACHE` | [`CuratorCache::node`] |
 //! | kazoo's `DataWatch`, `ChildrenWatch` | [`watch_data`], [`watch_children`]: one node, without a task |
 //! | `CuratorCacheListener` | [`events`](CuratorCache::events), [`events_from_now`](CuratorCache::events_from_now) |
-//! | `TreeCacheSelector` | [`filter`](CacheBuilder::filter), [`max_depth`](CacheBuilder::max_depth) |
-//! | `CachedModeledFramework` | [`typed`](CuratorCache::typed), [`TypedCache::of`], [`get_through`](CuratorCache::get_through) |
+//! | the event `INITIALIZED` | [`loaded`](CuratorCache::loaded), or the event [`Loaded`](CacheEvent::Loaded) |
+//! | `TreeCacheSelector`, `maxDepth` | [`filter`](CacheBuilder::filter), [`max_depth`](CacheBuilder::max_depth) |
+//! | `TreeCacheSelector.acceptChild` | [`keep`](CacheBuilder::keep) |
+//! | `rebuild`, `rebuildNode`, `clearAndRefresh` | [`rebuild`](CuratorCache::rebuild), [`refresh`](CuratorCache::refresh) |
+//! | `dontCacheData` | [`without_data`](CacheBuilder::without_data) |
+//! | `DO_NOT_DECOMPRESS`, `COMPRESSED_DATA` | [`undecompressed`](CacheBuilder::undecompressed), [`decompressed`](CacheBuilder::decompressed) |
+//! | `CachedModeledFramework`, `readThrough` | [`typed`](CuratorCache::typed), [`TypedCache::of`], [`get_through`](CuratorCache::get_through) |
 //!
 //! # Layout
 //! A cache only reads. The root need not exist: the cache follows it when it is created, deleted,

@@ -57,6 +57,36 @@ impl SetPartitioner {
     ///
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
+    ///
+    /// # Example
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = zk_curator_testing::TestServer::start().await;
+    /// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+    /// # zk.start().await?;
+    /// use std::collections::BTreeMap;
+    ///
+    /// use zk_curator_recipes::partition::{PartitionEvent, SetPartitioner};
+    ///
+    /// let shards = SetPartitioner::new(&zk, "/shards/orders", ["s0", "s1", "s2"]).id("worker-7");
+    /// # let shards = shards.settle(std::time::Duration::from_millis(50));
+    /// let mut events = shards.follow();
+    /// let mut owned = BTreeMap::new();
+    /// while let Some(event) = events.next().await {
+    ///     match event? {
+    ///         PartitionEvent::Acquired(part) => _ = owned.insert(part.name().to_owned(), part),
+    ///         // Dropping it releases it. After the time to drain, it is lost in any case.
+    ///         PartitionEvent::Revoked(name) | PartitionEvent::Lost(name) => _ = owned.remove(&name),
+    ///         _ => {}
+    ///     }
+    ///     if owned.len() == 3 {
+    ///         events.stop();
+    ///     }
+    /// }
+    /// assert!(owned.is_empty());
+    /// # zk.close().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn follow(&self) -> PartitionWatch {
         PartitionWatch::start(self.clone().with_own_health())
     }
