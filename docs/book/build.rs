@@ -86,7 +86,7 @@ impl Setup {
     fn read<'a>(
         line: &str,
         rest: &mut impl Iterator<Item = &'a str>,
-    ) -> Result<Option<Setup>, String> {
+    ) -> Result<Option<Self>, String> {
         let Some(comment) = line.trim().strip_prefix("<!-- ") else { return Ok(None) };
         let Some((kind, argument)) = comment.split_once(':') else { return Ok(None) };
         let (argument, is_whole) = match argument.strip_suffix("-->") {
@@ -94,7 +94,7 @@ impl Setup {
             None => (argument.trim(), false),
         };
         let (opening, mut closing) = match kind {
-            "from" => return Ok(Some(Setup::Elsewhere)),
+            "from" => return Ok(Some(Self::Elsewhere)),
             "with" => (String::new(), String::new()),
             "run" => {
                 (format!("zk_curator_book::run(async |{argument}| {{\n"), "Ok(()) });\n".to_owned())
@@ -126,12 +126,12 @@ impl Setup {
             }
         }
         closing.insert_str(0, &end.concat());
-        Ok(Some(Setup::Here { opening, before, at, closing }))
+        Ok(Some(Self::Here { opening, before, at, closing }))
     }
 
     /// Returns the block that is compiled.
     fn block(self, shown: &[&str]) -> Result<String, String> {
-        let Setup::Here { opening, before, at, closing } = self else {
+        let Self::Here { opening, before, at, closing } = self else {
             return Ok(format!("```rust,ignore\n{}\n```\n", shown.join("\n")));
         };
         let mut code = opening + &before.concat();
