@@ -45,9 +45,9 @@ impl From<GssError> for LibraryError {
     fn from(error: GssError) -> Self {
         let words = error.to_string();
         // The words for the major status say little; those for the minor status follow in
-        // parentheses. Zero is "Success".
+        // parentheses. They can be "Success", also for other numbers than zero.
         let told = match words.split_once(" (") {
-            Some((major, _)) if error.minor == 0 => major,
+            Some((major, minor)) if error.minor == 0 || minor.starts_with("Success") => major,
             Some((_, minor)) => minor.strip_suffix(')').unwrap_or(minor),
             None => &words,
         };
