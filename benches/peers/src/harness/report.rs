@@ -340,7 +340,7 @@ mod tests {
         }
         let figures = Figures::load(&figures_file(&docs, Page::Benchmarks)).unwrap();
         let of_readme = of_readme(&figures);
-        assert_eq!(of_readme.lines().count(), 3 + README_ROWS.len(), "{of_readme}");
+        assert_eq!(of_readme.lines().count(), 4 + README_ROWS.len(), "{of_readme}");
         let readme = fs::read_to_string(docs.join("../README.md")).unwrap();
         let is_current = replaced(&readme, &of_readme).unwrap() == readme;
         assert!(is_current, "zk-curator-peers --report writes it");
