@@ -55,7 +55,7 @@ async fn forever<T>(guard: T) -> Result<()> {
 struct ZkCurator(zk_curator::CuratorFramework);
 
 impl Client for ZkCurator {
-    const NAME: &'static str = concat!("zk-curator ", env!("CARGO_PKG_VERSION"));
+    const NAME: &'static str = "zk-curator";
 
     async fn open(servers: &str) -> Result<Self> {
         let builder = zk_curator::CuratorFramework::builder();
