@@ -134,3 +134,70 @@ fn the_page_of_errors_has_every_kind() {
         assert!(rows.contains(&text), "{kind}: {text:?} is not in the table");
     }
 }
+
+/// Numbers with their units.
+fn numbers(text: &str) -> Vec<String> {
+    let words: Vec<_> =
+        text.split_whitespace().map(|word| word.trim_matches([',', '.', ';'])).collect();
+    let is_number = |word: &str| word.starts_with(|letter: char| letter.is_ascii_digit());
+    let units = ["ms", "s", "minutes", "hours", "retries", "MiB"];
+    let found = words.iter().enumerate().filter(|(_, word)| is_number(word));
+    found
+        .map(|(at, word)| match words.get(at + 1).filter(|next| units.contains(next)) {
+            Some(unit) => format!("{word} {unit}"),
+            None => (*word).to_owned(),
+        })
+        .collect()
+}
+
+/// What the documentation of a function of this name says after `Default: `.
+fn documented_default(source: &str, function: &str) -> Option<String> {
+    let is_it = |line: &str| {
+        let line = line.trim().trim_start_matches("pub ").trim_start_matches("const ");
+        let rest = line.strip_prefix("fn ").and_then(|line| line.strip_prefix(function));
+        rest.is_some_and(|rest| rest.starts_with(['(', '<']))
+    };
+    let lines: Vec<_> = source.lines().collect();
+    let at = lines.iter().position(|line| is_it(line))?;
+    let above = lines[..at].iter().rev().map(|line| line.trim());
+    let mut text: Vec<_> = above
+        .take_while(|line| line.starts_with("///") || line.starts_with("#["))
+        .filter_map(|line| line.strip_prefix("///"))
+        .map(str::trim)
+        .collect();
+    text.reverse();
+    let text = text.join(" ");
+    let default = text.split_once("Default: ").map_or("", |(_, default)| default);
+    Some(default.split(". ").next().unwrap_or_default().to_owned())
+}
+
+/// A table of settings has the name of the function, and then its default.
+#[test]
+fn defaults_in_the_guide_are_those_of_the_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the project");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let pages = [
+        ("concepts/timeouts.md", "src/builder.rs", 6),
+        ("recipes/partitions.md", "recipes/src/partition/partitioner.rs", 8),
+    ];
+    for (page, source, least) in pages {
+        let (text, source) = (read(&format!("docs/book/src/{page}")), read(source));
+        let table = text.split("| Setting | Default |").nth(1).expect(page);
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let mut checked = 0;
+        for row in rows {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let shown = numbers(cells[1].split(", of which").next().unwrap_or_default());
+            for name in cells[0].split('`').skip(1).step_by(2).filter(|name| !name.contains("::")) {
+                let default = documented_default(&source, name);
+                let default = default.unwrap_or_else(|| panic!("{page}: there is no {name}"));
+                let of_code = numbers(&default);
+                // The default of another function of the same row has no number.
+                let is_same = shown == of_code || of_code.is_empty() && cells[0].contains("`, `");
+                assert!(is_same, "{page}: {name}: {shown:?}, and in the code {of_code:?}");
+                checked += 1;
+            }
+        }
+        assert!(checked >= least, "{page}: only {checked} settings were found");
+    }
+}
