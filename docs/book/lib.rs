@@ -118,6 +118,7 @@ pages! {
     "src/migrating/kazoo.md" migrating_kazoo,
     "src/migrating/etcd-consul-redis.md" migrating_etcd_consul_redis,
     "src/migrating/mixed-fleets.md" migrating_mixed_fleets,
+    "src/migrating/other-crates.md" migrating_other_crates,
     "src/faq.md" faq,
     "src/policies.md" policies,
 }
