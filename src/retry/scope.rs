@@ -8,7 +8,7 @@ use super::RetryPolicy;
 use super::ledger::Ledger;
 
 /// A common budget for several operations: their retries are counted together, and the elapsed time
-/// of the policy runs from the begin of the scope (Curator's nested retry loops, CURATOR-559).
+/// of the policy runs from the beginning of the scope (Curator's nested retry loops, CURATOR-559).
 /// Cheap to clone; clones are the same scope.
 ///
 /// ```

@@ -23,7 +23,7 @@ pub struct CircuitBreaker {
     circuit: Circuit,
 }
 
-/// The decision which states are reported.
+/// Decides which states are reported.
 #[derive(Debug)]
 pub(super) struct Circuit {
     policy: Box<dyn RetryPolicy>,
