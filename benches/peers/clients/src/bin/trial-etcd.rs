@@ -4,9 +4,10 @@
 //! Run `cargo run --manifest-path benches/peers/clients/Cargo.toml --features etcd --bin trial-etcd
 //! -- HOST:PORT`. It needs Debian's `protobuf-compiler` to build, and an etcd.
 
-use std::error::Error;
+#[path = "../trial.rs"]
+mod trial;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use etcd_client::{Client, GetOptions, LockOptions, PutOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,17 +15,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use trial::{DROPPED, LATE, REPAIR, Result, ended};
 
-type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
-
-/// The time limit of an operation.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The delay of a request whose future is dropped.
-const LATE: Duration = Duration::from_millis(500);
-/// The time after which a future is dropped.
-const DROPPED: Duration = Duration::from_millis(100);
-/// The time in which a client may repair what it has left.
-const REPAIR: Duration = Duration::from_secs(3);
 /// The time to live of a lease, in seconds.
 const TTL: i64 = 10;
 
@@ -96,17 +88,6 @@ async fn forward(
         if to.write_all(&bytes[..count]).await.is_err() {
             return;
         }
-    }
-}
-
-/// Says how an operation ended.
-async fn ended<T, E: std::fmt::Display>(
-    operation: impl Future<Output = std::result::Result<T, E>>,
-) -> String {
-    match timeout(PATIENCE, operation).await {
-        Ok(Ok(_)) => "succeeds".to_owned(),
-        Ok(Err(error)) => format!("fails: `{error}`"),
-        Err(_) => format!("has not ended after {} s", PATIENCE.as_secs()),
     }
 }
 

@@ -1,28 +1,20 @@
 //! What the Rust clients do when a response is lost, a session ends, and a future is dropped, on the
-//! embedded server. Prints the table of the guide's page "Which crate?".
+//! embedded server. Prints the table of the guide's page "Other crates".
 //!
 //! Run `cargo run --manifest-path benches/peers/clients/Cargo.toml --bin trial`.
 
-use std::future::Future;
+#[path = "../trial.rs"]
+mod trial;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use trial::{DROPPED, LATE, REPAIR, Result, ended};
 use zk_curator_testing::{RuleGuard, RuleRequest, TestServer, Verdict};
-
-type Error = Box<dyn std::error::Error>;
-type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The session timeout of every client.
 const SESSION: Duration = Duration::from_secs(10);
-/// The time limit of an operation.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// The delay of a request whose future is dropped.
-const LATE: Duration = Duration::from_millis(500);
-/// The time after which a future is dropped.
-const DROPPED: Duration = Duration::from_millis(100);
-/// The time in which a client may repair what it has left.
-const REPAIR: Duration = Duration::from_secs(3);
 
 /// What a client can do in the trial.
 trait Client: Sized {
@@ -170,15 +162,6 @@ impl Client for TokioZookeeper {
 
 fn is_create_under(parent: &'static str, verdict: Verdict) -> impl Fn(&RuleRequest<'_>) -> Verdict {
     move |request| if request.is_create_under(parent) { verdict } else { Verdict::Pass }
-}
-
-/// Says how an operation ended.
-async fn ended(operation: impl Future<Output = Result<()>>) -> String {
-    match timeout(PATIENCE, operation).await {
-        Ok(Ok(())) => "succeeds".to_owned(),
-        Ok(Err(error)) => format!("fails: `{error}`"),
-        Err(_) => format!("has not ended after {} s", PATIENCE.as_secs()),
-    }
 }
 
 fn nodes(server: &TestServer, parent: &str) -> String {
