@@ -1,3 +1,5 @@
+use zk_curator::ErrorKind;
+
 /// Why a lock could not be acquired or kept.
 #[non_exhaustive]
 #[derive(Debug, Clone, thiserror::Error)]
@@ -77,6 +79,17 @@ pub enum Error {
     /// An operation failed.
     #[error(transparent)]
     Framework(#[from] zk_curator::Error),
+}
+
+impl Error {
+    /// Returns the loss of the lock that this client holds with a node, if the error says that the
+    /// node is gone; otherwise the error.
+    pub(super) fn lost_without_node(node: &str, error: zk_curator::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NoNode => Self::Lost { path: node.to_owned() },
+            _ => error.into(),
+        }
+    }
 }
 
 crate::failure::classify!(

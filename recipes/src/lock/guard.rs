@@ -144,12 +144,14 @@ where
     F: FnOnce(Ownership) -> Fut,
     Fut: Future,
 {
-    let lost = async {
-        guard.lost().await;
-        guard.path().to_owned()
-    };
-    let output = while_held(lost, body(guard.ownership().clone())).await?;
+    let output = while_held(loss_of(guard.ownership()), body(guard.ownership().clone())).await?;
     after_work(guard.release().await, output)
+}
+
+/// Waits for the loss of a lock, and returns the path of the node that held it.
+pub(super) async fn loss_of(ownership: &Ownership) -> String {
+    ownership.lost().await;
+    ownership.path().to_owned()
 }
 
 /// Runs `body` as long as a lock is not `lost`, which returns the path of the node that held it.

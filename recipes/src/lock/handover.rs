@@ -13,7 +13,7 @@ use zk_curator::{CuratorFramework, FencingToken, Ownership};
 
 use super::any_guard::Release;
 use super::evidence::Evidence;
-use super::guard::{after_work, while_held};
+use super::guard::{after_work, loss_of, while_held};
 use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, revocation};
 use crate::observe::LOCK_HANDOVERS;
 
@@ -227,11 +227,8 @@ impl HandoverMutex {
         Fut: Future,
     {
         let guard = self.acquire().await?;
-        let lost = async {
-            guard.lost().await;
-            guard.path().to_owned()
-        };
-        let output = while_held(lost, body(guard.ownership().clone())).await?;
+        let output =
+            while_held(loss_of(guard.ownership()), body(guard.ownership().clone())).await?;
         after_work(guard.release().await, output)
     }
 

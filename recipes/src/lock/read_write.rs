@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use zk_curator::path::{SequenceSuffix, ZPath};
-use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
+use zk_curator::{CreateMode, CuratorFramework, OwnedNode};
 
 use super::queue_lock::{QueueLock, queue_lock};
 use super::{ConversionError, Error, Guard, tag};
@@ -268,7 +268,8 @@ impl WriteGuard {
             .data(lock.label.clone())
             .owned_with_siblings()
             .await
-            .map_err(|error| self.lost_with_the_parent(error))?;
+            // Our own node keeps the parent in being.
+            .map_err(|error| Error::lost_without_node(self.path(), error))?;
         self.still_held(&node, &siblings)?;
         node.keep_fencing_token(self.fencing_token());
         Ok(node)
@@ -319,17 +320,8 @@ impl<K> Guard<K> {
         {
             Ok(())
         } else {
-            Err(self.loss())
+            Err(Error::Lost { path: self.path().to_owned() })
         }
-    }
-
-    /// Our own node keeps the parent in being.
-    fn lost_with_the_parent(&self, error: zk_curator::Error) -> Error {
-        if error.kind() == ErrorKind::NoNode { self.loss() } else { error.into() }
-    }
-
-    fn loss(&self) -> Error {
-        Error::Lost { path: self.path().to_owned() }
     }
 }
 

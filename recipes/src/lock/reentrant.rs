@@ -14,7 +14,7 @@ use zk_curator::{CuratorFramework, Ownership};
 
 use super::any_guard::Release;
 use super::evidence::Evidence;
-use super::guard::{after_work, while_held};
+use super::guard::{after_work, loss_of, while_held};
 use super::{AnyGuard, Error, InterProcessLock, InterProcessMutex, MutexGuard, Participant};
 
 /// An [`InterProcessMutex`] that its owner can acquire again: for ports from Java, where a thread
@@ -198,11 +198,8 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         Fut: Future,
     {
         let guard = self.acquire(owner).await?;
-        let lost = async {
-            guard.lost().await;
-            guard.path().to_owned()
-        };
-        let output = while_held(lost, body(guard.ownership().clone())).await?;
+        let output =
+            while_held(loss_of(guard.ownership()), body(guard.ownership().clone())).await?;
         after_work(guard.release().await, output)
     }
 

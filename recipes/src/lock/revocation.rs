@@ -49,21 +49,16 @@ pub(super) async fn revoked(ownership: &Ownership) {
 pub(super) async fn acknowledge(zk: &CuratorFramework, node: &str) -> Result<(), Error> {
     loop {
         let read = zk.get_data(node).with_stat().await;
-        let (data, stat) = read.map_err(|error| lost_with_the_node(node, error))?;
+        let (data, stat) = read.map_err(|error| Error::lost_without_node(node, error))?;
         if !is_request(&data) && data != UNLOCKING {
             return Ok(());
         }
         match zk.set_data(node, UNLOCKING).version(stat.version).await {
             // Asked again in between, or the response to our own write was lost.
             Err(error) if error.kind() == ErrorKind::BadVersion => {}
-            written => return written.map(drop).map_err(|error| lost_with_the_node(node, error)),
+            written => {
+                return written.map(drop).map_err(|error| Error::lost_without_node(node, error));
+            }
         }
-    }
-}
-
-fn lost_with_the_node(node: &str, error: zk_curator::Error) -> Error {
-    match error.kind() {
-        ErrorKind::NoNode => Error::Lost { path: node.to_owned() },
-        _ => error.into(),
     }
 }
