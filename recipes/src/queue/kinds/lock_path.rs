@@ -18,7 +18,7 @@ use crate::queue::consume::settle::{count, is_lost, settle};
 use crate::queue::error::{Error, ErrorMode};
 use crate::queue::feed::driver::FeedDriver;
 use crate::queue::wire::codec;
-use crate::queue::wire::layout::{QueueLayout, at_least_one, create_persistent};
+use crate::queue::wire::layout::{QueueLayout, create_persistent};
 use crate::queue::wire::value::decode_all;
 
 /// A [`Consumer`] of this kind delivers each item under a claim, which is a node below a lock path.
@@ -202,8 +202,7 @@ impl Consumer<LockPath> {
     pub fn dead_letters(mut self, path: impl Into<String>, deliveries: u32) -> Self {
         let layout = &mut self.source.feed.layout;
         let path = layout.other_path("dead letters", path);
-        let limited = at_least_one(&layout.path, "dead_letters", deliveries);
-        layout.note(limited);
+        layout.note_at_least_one("dead_letters", deliveries);
         self.source.kind.dead_letters = Some(DeadLetters { path, deliveries });
         self.checked()
     }

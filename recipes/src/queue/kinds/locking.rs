@@ -14,7 +14,7 @@ use crate::queue::feed::driver::FeedDriver;
 use crate::queue::kinds::locking_delivery::LockingConsumer;
 use crate::queue::produce::buckets::{self, Buckets};
 use crate::queue::produce::producer::Producer;
-use crate::queue::wire::layout::{QueueLayout, at_least_one};
+use crate::queue::wire::layout::QueueLayout;
 use crate::queue::wire::name::{ItemMeta, NamingRules};
 use crate::queue::wire::value::{encode, encode_all};
 
@@ -193,9 +193,7 @@ impl LockingQueue {
     /// had [prefetched](Consumer::prefetch).
     #[must_use]
     pub fn max_deliveries(mut self, limit: u32) -> Self {
-        let layout = &mut self.producer.layout;
-        let limited = at_least_one(&layout.path, "max_deliveries", limit);
-        layout.note(limited);
+        self.producer.layout.note_at_least_one("max_deliveries", limit);
         self.max_deliveries = Some(limit);
         self
     }

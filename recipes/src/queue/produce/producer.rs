@@ -11,7 +11,7 @@ use crate::contender::Contender;
 use crate::order::OrderRule;
 use crate::queue::error::Error;
 use crate::queue::produce::buckets::{Buckets, PutTarget, is_conflict};
-use crate::queue::wire::layout::{QueueLayout, at_least_one};
+use crate::queue::wire::layout::QueueLayout;
 
 /// A put with fewer bytes, including paths, is far below the limit of servers, and is sent without
 /// a check.
@@ -140,8 +140,7 @@ impl Producer {
     }
 
     pub(in crate::queue) fn bounded(&mut self, limit: u32) {
-        let limited = at_least_one(&self.layout.path, "max_items", limit);
-        self.layout.note(limited);
+        self.layout.note_at_least_one("max_items", limit);
         self.bound = Some(Arc::new(PutBound {
             limit,
             turn: AsyncMutex::default(),

@@ -69,6 +69,16 @@ impl QueueLayout {
         }
     }
 
+    /// Notes a setting that must not be zero.
+    pub(in crate::queue) fn note_at_least_one<T: Default + PartialEq>(
+        &mut self,
+        setting: &'static str,
+        value: T,
+    ) {
+        let checked = at_least_one(&self.path, setting, value);
+        self.note(checked);
+    }
+
     /// Returns the path of other nodes that the queue uses, and notes if it is invalid, or if they
     /// would be among its items.
     pub(in crate::queue) fn other_path(
