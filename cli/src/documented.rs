@@ -58,8 +58,8 @@ fn root() -> PathBuf {
 }
 
 fn add_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
         if path.is_dir() {
             add_pages(&path, pages);
         } else if path.extension().is_some_and(|extension| extension == "md") {

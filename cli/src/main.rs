@@ -12,7 +12,7 @@ mod commands;
 mod complete;
 mod context;
 mod deletion;
-#[cfg(test)]
+#[cfg(all(test, unix, feature = "serve", feature = "shell", feature = "tui"))]
 mod documented;
 mod ensemble;
 mod exit;
@@ -40,13 +40,13 @@ mod walk;
 mod who;
 mod words;
 
+use std::ffi::OsString;
 #[cfg(any(feature = "shell", feature = "tui"))]
 use std::pin::Pin;
 use std::process::ExitCode;
 
-#[cfg(any(feature = "shell", feature = "tui"))]
-use clap::ArgMatches;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::app::{App, Grammar};
 use crate::args::Global;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
     complete::answer_shell(&WholeTree);
     let words: Vec<_> = std::env::args_os().collect();
-    let parsed = args::parse(WholeTree.command(), &words);
+    let parsed = parse(&words);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -96,6 +96,16 @@ fn main() -> ExitCode {
             failure.exit().into()
         }
     }
+}
+
+/// Parses a command line. Only one that asks for help needs the groups and the examples.
+fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    args::parse(Cli::command(), words).or_else(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            args::parse(WholeTree.command(), words)
+        }
+        _ => Err(error),
+    })
 }
 
 async fn run(cli: Cli) -> Result<Exit, CommandFailure> {

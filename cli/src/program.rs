@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::io;
 
+use crate::exit::Exit;
+
 /// A program, which is started without a shell.
 #[derive(Debug)]
 pub(crate) struct Program<'a> {
@@ -85,10 +87,10 @@ impl Program<'_> {
 
 /// Says what an exit code other than 0 means.
 pub(crate) fn explain(code: u8) -> String {
-    match code {
-        126 => "cannot be executed".to_owned(),
-        127 => "not found".to_owned(),
-        129..=192 => format!("exit code {code} (signal {})", code - 128),
+    match Exit::of_command(code) {
+        Exit::NOT_EXECUTABLE => "cannot be executed".to_owned(),
+        Exit::NOT_FOUND => "not found".to_owned(),
+        _ if (129..=192).contains(&code) => format!("exit code {code} (signal {})", code - 128),
         _ => format!("exit code {code}"),
     }
 }

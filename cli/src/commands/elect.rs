@@ -98,8 +98,12 @@ impl Elect {
                 TermEnd::Interrupted(exit) => return Ok(exit.into()),
                 TermEnd::Ended { ending, .. } => ending,
             };
-            if self.once || ending.by_user || matches!(ending.code, 126 | 127) {
-                return Ok(Exit::of_command(ending.code).into());
+            let exit = Exit::of_command(ending.code);
+            if self.once
+                || ending.by_user
+                || [Exit::NOT_EXECUTABLE, Exit::NOT_FOUND].contains(&exit)
+            {
+                return Ok(exit.into());
             }
             talk.say(format!("the command has ended with code {}; joins again", ending.code));
             tokio::select! {
