@@ -2,9 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fs;
 use std::future::{pending, ready};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
@@ -41,8 +39,8 @@ use zk_curator_recipes::two_phase::Coordinator;
 use zk_curator_testing::wait::{past, spend};
 use zk_curator_testing::{TestCluster, TestServer, TestServerBuilder, Verdict};
 use zk_curator_tests::{
-    builder, connected, in_memory, once, real_time, server, simulated, simulated_with, start,
-    until_state,
+    builder, connected, files_below, in_memory, once, real_time, server, simulated, simulated_with,
+    start, until_state,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -611,20 +609,12 @@ fn a_far_time_is_not_due() {
 }
 
 /// Returns the public functions below a directory that take a time, as `file::name`.
-fn takes_time(root: &Path, directory: &str) -> BTreeSet<String> {
+fn takes_time(directory: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut open = vec![root.join(directory)];
-    while let Some(path) = open.pop() {
-        if path.is_dir() {
-            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+    for (name, text) in files_below(&[directory], "rs") {
+        if name.contains("/tests") || name.contains("/bin/") {
             continue;
         }
-        let name = path.strip_prefix(root).unwrap().display().to_string();
-        let is_test = name.contains("/tests") || name.contains("/bin/");
-        if !name.ends_with(".rs") || is_test {
-            continue;
-        }
-        let text = fs::read_to_string(&path).unwrap();
         for (at, _) in text.match_indices("    pub ") {
             let rest = &text[at + "    pub ".len()..];
             let Some((before, rest)) = rest.split_once("fn ") else { continue };
@@ -647,10 +637,8 @@ fn takes_time(root: &Path, directory: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_function_that_takes_a_time_is_a_case() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let directories = ["client/src", "src", "recipes/src", "discovery/src", "testing/src"];
-    let takes: BTreeSet<String> =
-        directories.iter().flat_map(|directory| takes_time(&root, directory)).collect();
+    let takes: BTreeSet<String> = directories.into_iter().flat_map(takes_time).collect();
     let cases: BTreeSet<String> = CASES.iter().map(|(name, _)| (*name).to_owned()).collect();
     let missing: Vec<_> = takes.difference(&cases).collect();
     assert!(missing.is_empty(), "no case for {missing:?}");

@@ -7,6 +7,7 @@ use std::{env, fs};
 
 use serde_json::Value;
 use zk_curator_recipes::observe::{Metric, MetricKind};
+use zk_curator_tests::files_below;
 
 const PREFIX: &str = "zk_curator_";
 /// The labels that Prometheus adds to each series.
@@ -188,20 +189,8 @@ fn the_reference_lists_the_metrics() {
 
 /// Returns the sources of the libraries. Literals of several lines are joined.
 fn sources() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let names = ["src", "client/src", "recipes/src", "discovery/src"];
-    let mut folders = Vec::from(names.map(|name| root.join(name)));
-    let mut text = String::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                text += &fs::read_to_string(path).unwrap();
-            }
-        }
-    }
+    let files = files_below(&["src", "client/src", "recipes/src", "discovery/src"], "rs");
+    let text: String = files.into_iter().map(|(_, text)| text).collect();
     let mut lines = text.split("\\\n");
     let first = lines.next().unwrap_or_default().to_owned();
     lines.fold(first, |joined, line| joined + line.trim_start())

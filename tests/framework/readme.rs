@@ -5,6 +5,7 @@ use std::path::Path;
 
 use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_testing::{RuleRequest, TestServer, Verdict};
+use zk_curator_tests::files_below;
 
 /// As in the README, word for word.
 #[tokio::test]
@@ -69,19 +70,13 @@ fn named(text: &str) -> Vec<(&str, &str, &str)> {
 
 #[test]
 fn every_test_that_the_documents_name_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the project");
     let mut found = 0;
     let mut missing = Vec::new();
-    let mut left = vec![root.join("README.md"), root.join("docs")];
-    while let Some(path) = left.pop() {
-        if path.is_dir() {
-            left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            for (area, file, test) in named(&fs::read_to_string(&path).unwrap()) {
-                found += 1;
-                if !has_test(area, file, test) {
-                    missing.push(format!("{}: {area}::{file}::{test}", path.display()));
-                }
+    for (page, text) in files_below(&["README.md", "docs"], "md") {
+        for (area, file, test) in named(&text) {
+            found += 1;
+            if !has_test(area, file, test) {
+                missing.push(format!("{page}: {area}::{file}::{test}"));
             }
         }
     }

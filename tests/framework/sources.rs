@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zk_curator_tests::files_below;
+
 /// Forbidden texts, and the files where each is allowed; a directory allows all files below it.
 const RULES: &[(&str, &[&str])] = &[
     // Wakes waiters in random order, which `zk_curator_client::internal::Signal` does not.
@@ -77,9 +79,7 @@ const RULES: &[(&str, &[&str])] = &[
 
 /// The code of the crates, by its path from the root: without binaries, comments and unit tests.
 fn sources() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the project");
-    let mut files = Vec::new();
-    let mut left: Vec<PathBuf> = [
+    let folders = [
         "proto/src",
         "client/src",
         "src",
@@ -87,29 +87,14 @@ fn sources() -> Vec<(String, String)> {
         "testing/src",
         "testing/sim/src",
         "testing/real/src",
-    ]
-    .map(|path| root.join(path))
-    .to_vec();
-    while let Some(path) = left.pop() {
-        if path.ends_with("tests.rs") {
-            continue;
-        }
-        if path.is_dir() && !path.ends_with("bin") {
-            left.extend(
-                fs::read_dir(path)
-                    .expect("a directory")
-                    .map(|entry| entry.expect("an entry").path()),
-            );
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).expect("a file in UTF-8");
-            let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-            let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let name =
-                path.strip_prefix(root).expect("a path below the root").display().to_string();
-            files.push((name, code.collect::<Vec<_>>().join("\n")));
-        }
+    ];
+    let mut files = files_below(&folders, "rs");
+    files.retain(|(name, _)| !name.ends_with("/tests.rs") && !name.contains("/bin/"));
+    for (_, text) in &mut files {
+        let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        *text = code.collect::<Vec<_>>().join("\n");
     }
-    files.sort();
     assert!(files.len() > 150, "only {} files were found", files.len());
     files
 }

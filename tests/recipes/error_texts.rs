@@ -1,14 +1,12 @@
 //! The texts of errors: printed with their sources, as programs do, they say everything once.
 
 use std::error::Error;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::counter::{self, DistributedAtomicLong, DistributedAtomicValue, Encoding};
 use zk_curator_recipes::shared::{self, SharedValue};
-use zk_curator_tests::{builder, impatient, in_memory, simulated, simulated_on};
+use zk_curator_tests::{builder, files_below, impatient, in_memory, simulated, simulated_on};
 
 /// An error and its sources.
 fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
@@ -96,19 +94,9 @@ fn errors_of_counters_and_values_name_path_and_cause() {
 
 /// The sources of all crates.
 fn files() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root of the project");
     let crates =
         ["proto", "client", "client-adapters", "src", "recipes", "testing", "benches", "examples"];
-    let mut left: Vec<PathBuf> = crates.map(|path| root.join(path)).to_vec();
-    let mut files = Vec::new();
-    while let Some(path) = left.pop() {
-        if path.is_dir() && !path.ends_with("target") {
-            left.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let name = path.strip_prefix(root).unwrap().display().to_string();
-            files.push((name, fs::read_to_string(&path).unwrap()));
-        }
-    }
+    let files = files_below(&crates, "rs");
     assert!(files.len() > 300, "only {} files were found", files.len());
     files
 }

@@ -10,12 +10,14 @@
 pub mod cancel;
 pub mod catalogue;
 mod contention;
+mod files;
 mod gate;
 pub mod raw_suite;
 mod server;
 
 pub use cancel::poll_then_drop;
 pub use contention::Contention;
+pub use files::files_below;
 pub use gate::{Gate, gated};
 pub use server::Server;
 

@@ -1,10 +1,10 @@
 //! Every public call has a row, or a reason for having none.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use zk_curator_tests::catalogue::{Row, rows};
+use zk_curator_tests::files_below;
 
 /// The folder of the tests.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -118,34 +118,21 @@ fn type_of(header: &str) -> String {
     }
 }
 
-/// The sources below a folder.
-fn read(folder: &Path, visit: &mut impl FnMut(&Path, &str)) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("tests") {
-            read(&path, visit);
-        } else if path.extension().is_some_and(|extension| extension == "rs")
-            && !path.ends_with("tests.rs")
-        {
-            visit(&path, &fs::read_to_string(&path).unwrap());
-        }
-    }
-}
-
 fn public() -> BTreeSet<String> {
-    let root = Path::new(ROOT).join("..");
     let (mut all, mut locks) = (BTreeSet::new(), Vec::new());
     for (folder, area) in
         [("src", "framework"), ("recipes/src", ""), ("discovery/src", "discovery")]
     {
-        let folder = root.join(folder);
-        read(&folder, &mut |path, source| {
-            let first = path.strip_prefix(&folder).unwrap().iter().next().unwrap();
+        for (path, source) in files_below(&[folder], "rs") {
+            if path.contains("/tests/") || path.ends_with("/tests.rs") {
+                continue;
+            }
+            let first = Path::new(&path).strip_prefix(folder).unwrap().iter().next().unwrap();
             let module = Path::new(first).file_stem().unwrap().to_str().unwrap();
-            calls(if area.is_empty() { module } else { area }, source, &mut all);
+            calls(if area.is_empty() { module } else { area }, &source, &mut all);
             let named = source.lines().filter_map(|line| line.strip_prefix("queue_lock!("));
             locks.extend(named.map(|names| names.split(',').next().unwrap().to_owned()));
-        });
+        }
     }
     // The methods that a macro writes for several locks.
     let (written, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|call| call.contains('$'));
