@@ -1,9 +1,19 @@
-//! Access control lists on the command line: `SCHEME:ID:PERMISSIONS`, as in zkCli. Ids may contain
-//! commas, as the names of X.509 do: a backslash precedes them.
+//! Access control lists as text: `SCHEME:ID:PERMISSIONS`, as in zkCli. Ids may contain commas, as
+//! the names of X.509 do: a backslash precedes them.
+//!
+//! ```
+//! use zk_curator::Permissions;
+//! use zk_curator_ops::acl;
+//!
+//! let list = acl::parse("world:anyone:r,digest:ann:hash=:cdrwa")?;
+//! assert_eq!(list[0].permissions, Permissions::READ);
+//! assert_eq!(acl::text(&list[1]), "digest:ann:hash=:cdrwa");
+//! # Ok::<(), zk_curator_ops::Error>(())
+//! ```
 
 use zk_curator::{Acl, Permissions};
 
-use crate::exit::CommandFailure;
+use crate::error::Error;
 
 const LETTERS: [(char, Permissions); 5] = [
     ('c', Permissions::CREATE),
@@ -14,7 +24,10 @@ const LETTERS: [(char, Permissions); 5] = [
 ];
 
 /// Parses a list. Names of common lists are understood: `open`, `read` and `creator`.
-pub(crate) fn parse(text: &str) -> Result<Vec<Acl>, CommandFailure> {
+///
+/// # Errors
+/// [`InvalidAcl`](Error::InvalidAcl) with the entry that is not valid.
+pub fn parse(text: &str) -> Result<Vec<Acl>, Error> {
     match text {
         "open" => Ok(Acl::open_unsafe()),
         "read" => Ok(Acl::read_unsafe()),
@@ -39,13 +52,8 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// Parses an entry. Its id may contain colons, as IPv6 addresses and digests do.
-fn entry(text: &str) -> Result<Acl, CommandFailure> {
-    let invalid = || {
-        CommandFailure::usage(format!("not an ACL: {text}")).hint(
-            "write SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, or open, read, creator; \
-                 a comma in an id is \\,",
-        )
-    };
+fn entry(text: &str) -> Result<Acl, Error> {
+    let invalid = || Error::InvalidAcl { text: text.to_owned() };
     let (rest, letters) = text.rsplit_once(':').ok_or_else(invalid)?;
     let (scheme, id) = rest.split_once(':').ok_or_else(invalid)?;
     let permissions = permissions(letters).ok_or_else(invalid)?;
@@ -56,19 +64,22 @@ fn entry(text: &str) -> Result<Acl, CommandFailure> {
 }
 
 /// Returns an entry as text, as [`parse`] reads it.
-pub(crate) fn text(acl: &Acl) -> String {
+#[must_use]
+pub fn text(acl: &Acl) -> String {
     let id = acl.id.replace('\\', r"\\").replace(',', r"\,");
     format!("{}:{id}:{}", acl.scheme, letters(acl.permissions))
 }
 
-/// Parses letters; `None` if one of them is no permission.
-pub(crate) fn permissions(letters: &str) -> Option<Permissions> {
+/// Parses letters; `None` if one of them is not `c`, `d`, `r`, `w` or `a`.
+#[must_use]
+pub fn permissions(letters: &str) -> Option<Permissions> {
     let known = |letter| LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, one)| *one);
     letters.chars().try_fold(Permissions::default(), |sum, letter| Some(sum | known(letter)?))
 }
 
 /// Returns permissions as letters.
-pub(crate) fn letters(permissions: Permissions) -> String {
+#[must_use]
+pub fn letters(permissions: Permissions) -> String {
     let allowed = LETTERS.iter().filter(|(_, one)| permissions.contains(*one));
     allowed.map(|(letter, _)| letter).collect()
 }

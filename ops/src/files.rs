@@ -1,4 +1,6 @@
-//! Files that only their owner may read: the data of nodes, and contexts, may be secret.
+//! Files that only their owner may read, because the data of nodes may be secret.
+//!
+//! On Windows, files have the rights of their folder.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -6,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use crate::exit::CommandFailure;
-
 /// The characters of the name of a file in the name of its part. Systems limit the length of names.
 const SHOWN: usize = 40;
 
-/// Creates a file that does not exist yet. A link in its place is not followed.
-pub(crate) fn create_file(path: &Path) -> io::Result<File> {
+/// Creates a file that does not exist yet, with the mode 0600. A link in its place is not followed.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -20,49 +23,37 @@ pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Creates a file with a name that nobody can foresee.
-pub(crate) fn create_temporary(folder: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
+/// Creates a file with an unpredictable name: `prefix` and a UUID. Returns its path too.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn create_temporary(folder: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
     let path = folder.join(format!("{prefix}{}", Uuid::new_v4().simple()));
     let file = create_file(&path)?;
     Ok((path, file))
 }
 
-/// Creates a file next to another one, which it will replace.
-pub(crate) fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+/// Creates a file next to another one, which it will replace. Returns its path too.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().take(SHOWN).collect();
     let folder = target.parent().unwrap_or_else(|| Path::new(""));
     create_temporary(folder, &format!("{name}.part-"))
 }
 
-/// Creates a folder that does not exist yet.
-pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+/// Creates a folder that does not exist yet, with the mode 0700.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn create_folder(path: &Path) -> io::Result<()> {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
-}
-
-/// Refuses a file with a secret that other users may read, as ssh does: only if it belongs to this
-/// user, who can change that. A file that does not exist is not refused here.
-pub(crate) fn check(path: &Path) -> Result<(), CommandFailure> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
-        let is_ours = metadata.uid() == nix::unistd::getuid().as_raw();
-        // A pipe, as of `<(…)`, has no other readers.
-        if metadata.is_file() && is_ours && metadata.mode() & 0o077 != 0 {
-            let (path, mode) = (path.display(), metadata.mode() & 0o777);
-            return Err(CommandFailure::usage(format!(
-                "{path}: others may read it (mode {mode:o})"
-            ))
-            .hint(format!("chmod 600 {path}")));
-        }
-    }
-    let _ = path;
-    Ok(())
 }
 
 #[cfg(test)]
