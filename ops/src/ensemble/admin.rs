@@ -2,16 +2,27 @@
 //!
 //! It answers one short GET with a body up to the end of the connection, so the request of
 //! HTTP/1.0 is enough. It is HTTP or HTTPS, without credentials in the request.
+//! [`probe`](super::probe) asks it where a word is refused.
+//!
+//! ```
+//! use zk_curator_ops::ensemble::admin::AdminServer;
+//!
+//! let plain: AdminServer = "8080".parse()?;
+//! let secure: AdminServer = "https://zk1:8443".parse()?;
+//! assert!(!plain.is_secure() && secure.is_secure());
+//! # Ok::<(), zk_curator_ops::ensemble::admin::InvalidAdminServer>(())
+//! ```
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::flw::Word;
-use super::flw::{
-    ClientConnection, Conf, Dump, DumpedSession, Lists, Mntr, ServerMode, Srvr, WatchSummary,
+use super::words::{
+    ClientConnection, ConfResponse, DumpResponse, DumpedSession, FourLetterWord, MntrResponse,
+    ServerMode, SrvrResponse, WatchLists, WatchSummary,
 };
+use crate::node::hex;
 
 /// The port of admin servers by default.
 const PORT: u16 = 8080;
@@ -19,20 +30,25 @@ const PORT: u16 = 8080;
 /// Where the admin servers are: `8080`, `https://:8443` for the port of every server, or
 /// `https://zk1:8443` for that of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Admin {
-    pub(crate) is_secure: bool,
+pub struct AdminServer {
+    is_secure: bool,
     /// `None` for the hosts of all servers.
-    pub(crate) host: Option<String>,
-    pub(crate) port: u16,
+    host: Option<String>,
+    port: u16,
     /// The path of the commands, without slashes at its ends.
     commands: String,
 }
 
-impl FromStr for Admin {
-    type Err = String;
+/// The text is neither a port nor the URL of an admin server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a port, and not a URL such as https://:8443")]
+#[non_exhaustive]
+pub struct InvalidAdminServer;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = || "not a port, and not a URL such as https://:8443".to_owned();
+impl FromStr for AdminServer {
+    type Err = InvalidAdminServer;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAdminServer> {
         let commands = "commands".to_owned();
         if let Ok(port) = text.parse() {
             return Ok(Self { is_secure: false, host: None, port, commands });
@@ -41,7 +57,7 @@ impl FromStr for Admin {
         {
             (Some(rest), _) => (true, rest),
             (_, Some(rest)) => (false, rest),
-            _ => return Err(invalid()),
+            _ => return Err(InvalidAdminServer),
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (host, port) = match authority.rsplit_once(':') {
@@ -50,11 +66,11 @@ impl FromStr for Admin {
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
         };
-        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| invalid()))?;
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| InvalidAdminServer))?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_safe = |c: char| c.is_ascii_graphic() && !"[]@?#".contains(c);
         if !host.chars().all(is_safe) || !path.chars().all(is_safe) {
-            return Err(invalid());
+            return Err(InvalidAdminServer);
         }
         let host = Some(host.to_owned()).filter(|host| !host.is_empty());
         let path = path.trim_matches('/');
@@ -63,7 +79,17 @@ impl FromStr for Admin {
     }
 }
 
-impl Admin {
+impl AdminServer {
+    /// Returns `true` if it is asked over HTTPS.
+    #[must_use]
+    pub const fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    pub(super) const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Returns `true` if this is the admin server of a host.
     pub(crate) fn is_of(&self, host: &str) -> bool {
         self.host.as_ref().is_none_or(|own| own == host)
@@ -82,7 +108,7 @@ impl Admin {
 
 /// The settings of a server that only its admin server tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ServerSettings {
+pub(crate) struct AdminSettings {
     /// The property `jute.maxbuffer`, if it is set.
     pub(crate) max_packet: Option<u64>,
     /// The hours between two deletions of old files; zero for none. `None` if it is not known.
@@ -90,17 +116,17 @@ pub(crate) struct ServerSettings {
 }
 
 /// Returns the command with the response to a word; `None` if there is none.
-pub(crate) const fn command(word: Word) -> Option<&'static str> {
+pub(crate) const fn command(word: FourLetterWord) -> Option<&'static str> {
     Some(match word {
-        Word::Conf => "configuration",
-        Word::Cons => "connections",
-        Word::Dump => "dump",
-        Word::Isro => "is_read_only",
-        Word::Mntr => "monitor",
-        Word::Srvr => "stats",
-        Word::Wchc => "watches",
-        Word::Wchp => "watches_by_path",
-        Word::Wchs => "watch_summary",
+        FourLetterWord::Conf => "configuration",
+        FourLetterWord::Cons => "connections",
+        FourLetterWord::Dump => "dump",
+        FourLetterWord::Isro => "is_read_only",
+        FourLetterWord::Mntr => "monitor",
+        FourLetterWord::Srvr => "stats",
+        FourLetterWord::Wchc => "watches",
+        FourLetterWord::Wchp => "watches_by_path",
+        FourLetterWord::Wchs => "watch_summary",
         _ => return None,
     })
 }
@@ -113,12 +139,12 @@ pub(crate) fn body(response: &str) -> Option<Value> {
     value.get("error").is_none_or(Value::is_null).then_some(value)
 }
 
-pub(crate) fn srvr(value: &Value) -> Option<Srvr> {
+pub(crate) fn srvr(value: &Value) -> Option<SrvrResponse> {
     let stats = value.get("server_stats")?;
     let count = |name: &str| stats.get(name).and_then(Value::as_u64);
     let number = |name: &str| stats.get(name).and_then(Value::as_f64);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    Some(Srvr {
+    Some(SrvrResponse {
         version: text(value.get("version")),
         read_only: value.get("read_only").and_then(Value::as_bool).unwrap_or_default(),
         latency: number("avg_latency").zip(number("max_latency")),
@@ -132,21 +158,21 @@ pub(crate) fn srvr(value: &Value) -> Option<Srvr> {
     })
 }
 
-pub(crate) fn mntr(value: &Value) -> Option<Mntr> {
+pub(crate) fn mntr(value: &Value) -> Option<MntrResponse> {
     let metrics = settings(value, |name| format!("zk_{name}"));
-    (!metrics.is_empty()).then_some(Mntr { metrics })
+    (!metrics.is_empty()).then_some(MntrResponse { metrics })
 }
 
-pub(crate) fn conf(value: &Value) -> Option<Conf> {
+pub(crate) fn conf(value: &Value) -> Option<ConfResponse> {
     let settings = settings(value, camel);
-    (!settings.is_empty()).then_some(Conf { settings })
+    (!settings.is_empty()).then_some(ConfResponse { settings })
 }
 
 /// The commands that [`own_settings`] reads.
 pub(crate) const SETTINGS: [&str; 2] = ["system_properties", "initial_configuration"];
 
 /// Returns the settings that no word tells, of the responses to [`SETTINGS`].
-pub(crate) fn own_settings([properties, configuration]: [Option<&Value>; 2]) -> ServerSettings {
+pub(crate) fn own_settings([properties, configuration]: [Option<&Value>; 2]) -> AdminSettings {
     let packet = properties.and_then(|properties| properties.get("jute.maxbuffer"));
     let file = configuration.and_then(|answer| answer.get("initial_configuration"));
     let file = file.and_then(Value::as_str).map(|file| {
@@ -154,7 +180,7 @@ pub(crate) fn own_settings([properties, configuration]: [Option<&Value>; 2]) -> 
         let settings = lines.filter_map(|line| line.split_once('='));
         settings.map(|(name, value)| (name.trim(), value.trim())).collect::<BTreeMap<_, _>>()
     });
-    ServerSettings {
+    AdminSettings {
         max_packet: packet.and_then(Value::as_str).and_then(number),
         // Without the setting, the server deletes nothing.
         purge_hours: file.and_then(|file| match file.get("autopurge.purgeInterval") {
@@ -236,28 +262,28 @@ pub(crate) fn watch_summary(value: &Value) -> Option<WatchSummary> {
     })
 }
 
-pub(crate) fn watches_by_path(value: &Value) -> Option<Lists> {
+pub(crate) fn watches_by_path(value: &Value) -> Option<WatchLists> {
     let lists = value.get("path_to_session_ids")?.as_object()?.iter();
-    let hex = |id: &Value| id.as_i64().map(crate::node::hex);
+    let text = |id: &Value| id.as_i64().map(hex);
     let list = |(path, sessions): (&String, &Value)| {
-        let sessions = sessions.as_array().into_iter().flatten().filter_map(hex).collect();
+        let sessions = sessions.as_array().into_iter().flatten().filter_map(text).collect();
         (path.clone(), sessions)
     };
     Some(lists.map(list).collect())
 }
 
-pub(crate) fn watches_by_session(value: &Value) -> Option<Lists> {
+pub(crate) fn watches_by_session(value: &Value) -> Option<WatchLists> {
     let lists = paths_by_session(value.get("session_id_to_watched_paths")?);
-    Some(lists.map(|(session, paths)| (crate::node::hex(session), paths)).collect())
+    Some(lists.map(|(session, paths)| (hex(session), paths)).collect())
 }
 
 /// The times at which sessions expire are left out: they are of the clock of the server.
-pub(crate) fn dump(value: &Value) -> Option<Dump> {
+pub(crate) fn dump(value: &Value) -> Option<DumpResponse> {
     let times = value.get("expiry_time_to_session_ids").and_then(Value::as_object);
     let sessions = times.into_iter().flat_map(|times| times.values());
     let sessions = sessions.filter_map(Value::as_array).flatten().filter_map(Value::as_i64);
     let ephemerals = paths_by_session(value.get("session_id_to_ephemeral_paths")?).collect();
-    Some(Dump {
+    Some(DumpResponse {
         sessions: sessions.map(|session| (session, DumpedSession::default())).collect(),
         ephemerals,
     })
@@ -293,9 +319,14 @@ mod tests {
 
     #[test]
     fn admin_servers_are_ports_and_urls() {
-        let parse = |text: &str| text.parse::<Admin>();
+        let parse = |text: &str| text.parse::<AdminServer>();
         let admin = |is_secure, host: Option<&str>, port, commands: &str| {
-            Ok(Admin { is_secure, host: host.map(str::to_owned), port, commands: commands.into() })
+            Ok(AdminServer {
+                is_secure,
+                host: host.map(str::to_owned),
+                port,
+                commands: commands.into(),
+            })
         };
         for (text, expected) in [
             ("8080", admin(false, None, 8080, "commands")),
@@ -316,14 +347,14 @@ mod tests {
 
     #[test]
     fn a_request_names_the_host_and_the_command() {
-        let admin: Admin = "https://:8443".parse().expect("a URL");
+        let admin: AdminServer = "https://:8443".parse().expect("a URL");
         assert!(admin.is_of("zk1") && admin.is_of("zk2"));
         let request = admin.request("::1", "stats");
         assert!(
             request.starts_with("GET /commands/stats HTTP/1.0\r\nHost: [::1]\r\n"),
             "{request}"
         );
-        let one: Admin = "https://zk1:8443".parse().expect("a URL");
+        let one: AdminServer = "https://zk1:8443".parse().expect("a URL");
         assert!(one.is_of("zk1") && !one.is_of("zk2"));
     }
 
@@ -334,12 +365,12 @@ mod tests {
             json!({ "java.version": "17", "jute.maxbuffer": "4194304", "error": null });
         let file = |text: &str| json!({ "initial_configuration": text, "error": null });
         let with = file("dataDir=/data\nautopurge.purgeInterval=24\nclientPort=2181\n");
-        let expected = ServerSettings { max_packet: Some(4 << 20), purge_hours: Some(24) };
+        let expected = AdminSettings { max_packet: Some(4 << 20), purge_hours: Some(24) };
         assert_eq!(own_settings([Some(&properties), Some(&with)]), expected);
         let without = file("dataDir=/data\n#autopurge.purgeInterval=24\n");
-        let expected = ServerSettings { max_packet: None, purge_hours: Some(0) };
+        let expected = AdminSettings { max_packet: None, purge_hours: Some(0) };
         assert_eq!(own_settings([Some(&json!({})), Some(&without)]), expected);
-        assert_eq!(own_settings([None, None]), ServerSettings::default());
+        assert_eq!(own_settings([None, None]), AdminSettings::default());
         assert_eq!(number("0x400000"), Some(4 << 20));
     }
 

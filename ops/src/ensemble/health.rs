@@ -1,21 +1,24 @@
-//! The health of an ensemble, from one response of each server.
+//! The health of an ensemble, from one response of each server. Pure.
 
 use std::collections::BTreeSet;
 
-use super::flw::ServerMode;
-use super::probe::{ProbeReport, Trouble};
+use super::probe::ProbeReport;
+use super::trouble::ProbeTrouble;
+use super::words::ServerMode;
 
 /// The greatest lag of a healthy follower, in transactions.
-pub(crate) const GREATEST_LAG: u64 = 1_000;
+pub const GREATEST_LAG: u64 = 1_000;
 
 /// Returns the server that orders the writes.
-pub(crate) fn leader(reports: &[ProbeReport]) -> Option<&ProbeReport> {
+#[must_use]
+pub fn leader(reports: &[ProbeReport]) -> Option<&ProbeReport> {
     reports.iter().find(|report| report.leads())
 }
 
 /// Returns the number of transactions by which a server is behind the leader; `None` if it is in
 /// another epoch, or if one of them is not known. The two were not asked in the same instant.
-pub(crate) fn lag(reports: &[ProbeReport], server: &ProbeReport) -> Option<u64> {
+#[must_use]
+pub fn lag(reports: &[ProbeReport], server: &ProbeReport) -> Option<u64> {
     let (first, second) = (leader(reports)?.zxid()?, server.zxid()?);
     (first >> 32 == second >> 32).then(|| u64::try_from(first - second).unwrap_or_default())
 }
@@ -42,7 +45,7 @@ fn quorum(reports: &[ProbeReport], voters: Option<usize>) -> QuorumHealth {
         return QuorumHealth::Present;
     }
     let has_none = |report: &ProbeReport| {
-        report.srvr == Err(Trouble::NotServing) || report.mode() == Some(ServerMode::ReadOnly)
+        report.srvr == Err(ProbeTrouble::NotServing) || report.mode() == Some(ServerMode::ReadOnly)
     };
     let voting = || reports.iter().filter(|report| !report.server.observer);
     let without = voting().filter(|report| has_none(report)).count();
@@ -61,11 +64,13 @@ fn quorum(reports: &[ProbeReport], voters: Option<usize>) -> QuorumHealth {
 
 /// Returns `true` if no process listens at the address of the server.
 fn is_down(report: &ProbeReport) -> bool {
-    matches!(&report.srvr, Err(Trouble::Unreachable(why)) if why.contains("refused"))
+    matches!(&report.srvr, Err(ProbeTrouble::Unreachable(why)) if why.contains("refused"))
 }
 
-/// Returns everything that makes the ensemble degraded, a line each.
-pub(crate) fn problems(reports: &[ProbeReport], voters: Option<usize>) -> Vec<String> {
+/// Returns everything that makes the ensemble degraded, a line each. `voters` is the number of
+/// servers with a vote, if it is known.
+#[must_use]
+pub fn problems(reports: &[ProbeReport], voters: Option<usize>) -> Vec<String> {
     let mut problems = Vec::new();
     let leaders = reports.iter().filter(|report| report.leads()).count();
     match quorum(reports, voters) {
@@ -87,7 +92,9 @@ pub(crate) fn problems(reports: &[ProbeReport], voters: Option<usize>) -> Vec<St
             |report: &&ProbeReport| report.mode().is_some_and(|mode| mode != ServerMode::ReadOnly);
         let serving = voting.clone().filter(is_serving).count();
         let is_known = |report: &ProbeReport| {
-            report.mode().is_some() || report.srvr == Err(Trouble::NotServing) || is_down(report)
+            report.mode().is_some()
+                || report.srvr == Err(ProbeTrouble::NotServing)
+                || is_down(report)
         };
         let known = if voting.clone().all(is_known) { "" } else { "known to be " };
         if serving <= voters / 2 {
@@ -117,12 +124,12 @@ pub(crate) fn problems(reports: &[ProbeReport], voters: Option<usize>) -> Vec<St
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::ensemble::flw::Srvr;
-    use crate::ensemble::probe::Server;
+    use crate::ensemble::probe::ProbedServer;
+    use crate::ensemble::words::SrvrResponse;
 
     /// Returns the report of a server that serves.
     pub(crate) fn serving(port: u16, mode: ServerMode, zxid: i64) -> ProbeReport {
-        let server = Server {
+        let server = ProbedServer {
             host: "zk".to_owned(),
             port,
             id: None,
@@ -130,12 +137,17 @@ pub(crate) mod tests {
         };
         let version = Some("3.9.3-abc, built".to_owned());
         let read_only = mode == ServerMode::ReadOnly;
-        let srvr =
-            Srvr { version, mode: Some(mode), zxid: Some(zxid), read_only, ..Srvr::default() };
+        let srvr = SrvrResponse {
+            version,
+            mode: Some(mode),
+            zxid: Some(zxid),
+            read_only,
+            ..SrvrResponse::default()
+        };
         ProbeReport { srvr: Ok(srvr), ..ProbeReport::empty(server) }
     }
 
-    fn without(port: u16, trouble: Trouble) -> ProbeReport {
+    fn without(port: u16, trouble: ProbeTrouble) -> ProbeReport {
         ProbeReport { srvr: Err(trouble), ..serving(port, ServerMode::Follower, 0) }
     }
 
@@ -144,16 +156,16 @@ pub(crate) mod tests {
     const HERE: &str = "no quorum among the named servers";
     const MISSING: &str = "no quorum: no server leads";
 
-    fn unreachable(why: &str) -> Trouble {
-        Trouble::Unreachable(why.to_owned())
+    fn unreachable(why: &str) -> ProbeTrouble {
+        ProbeTrouble::Unreachable(why.to_owned())
     }
 
     #[test]
     fn a_quorum_is_missing_only_if_its_servers_say_so() {
-        use Trouble::{Late, NotListed, NotServing, Silent};
+        use ProbeTrouble::{Late, NotListed, NotServing, Silent};
 
         let refused = || unreachable("connection refused");
-        let cases: [(Vec<Trouble>, Option<usize>, &str); 12] = [
+        let cases: [(Vec<ProbeTrouble>, Option<usize>, &str); 12] = [
             // This address has too many connections.
             (vec![Silent], None, UNKNOWN),
             (vec![Silent, Silent, Silent], Some(3), UNKNOWN),
@@ -198,7 +210,7 @@ pub(crate) mod tests {
             ),
             (vec![leader.clone(), follower.clone(), older], &["mixed versions: 3.8.0, 3.9.3"]),
             (
-                vec![leader.clone(), follower.clone(), without(3, Trouble::Late)],
+                vec![leader.clone(), follower.clone(), without(3, ProbeTrouble::Late)],
                 &["zk:3: no response in time"],
             ),
             (
@@ -207,9 +219,9 @@ pub(crate) mod tests {
             ),
             (
                 vec![
-                    without(1, Trouble::NotServing),
-                    without(2, Trouble::Late),
-                    without(3, Trouble::Late),
+                    without(1, ProbeTrouble::NotServing),
+                    without(2, ProbeTrouble::Late),
+                    without(3, ProbeTrouble::Late),
                 ],
                 &[
                     UNKNOWN,

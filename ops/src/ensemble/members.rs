@@ -7,88 +7,87 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 use zk_curator::ensemble::{EnsembleConfig, EnsembleServer};
-use zk_curator_client::{ConnectString, HostPort};
 
-use super::flw::{Conf, Word};
-use super::probe::{self, ProbeAnswer, ProbeOptions, ProbeReport, Server};
-use crate::app::App;
-use crate::exit::CommandFailure;
+use super::notes::ProbeNote;
+use super::probe::{self, ProbeReport, ProbeResult, ProbedServer};
+use super::target::{EnsembleProbe, FrameworkSource};
+use super::words::{ConfResponse, FourLetterWord};
+use crate::error::Error;
 
 /// The time limit of a session that only reads the configuration.
 const SESSION_WITHIN: Duration = Duration::from_secs(2);
 
 /// The servers of an ensemble.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct EnsembleMembers {
-    pub(crate) servers: Vec<Server>,
+#[non_exhaustive]
+pub struct EnsembleMembers {
+    /// The servers to probe: the members, and then further servers of the connect string.
+    pub servers: Vec<ProbedServer>,
     /// The configuration; `None` if no server told it, and that of a standalone server is empty.
-    pub(crate) config: Option<EnsembleConfig>,
-    /// The members whose client addresses are not known.
-    pub(crate) unknown: Vec<u64>,
+    pub config: Option<EnsembleConfig>,
+    /// The ids of the members whose client addresses are not known.
+    pub unknown: Vec<u64>,
 }
 
 impl EnsembleMembers {
-    /// Returns the number of servers with a vote.
-    pub(crate) fn voters(&self) -> Option<usize> {
+    /// Returns the number of servers with a vote. `None` if there is no configuration.
+    #[must_use]
+    pub fn voters(&self) -> Option<usize> {
         let config = self.config.as_ref()?;
         let voters = config.servers.iter().filter(|server| !server.observer).count();
         (voters > 0).then_some(voters)
     }
 
-    /// Returns a line about the members that were not asked.
-    pub(crate) fn note(&self) -> Option<String> {
-        let unknown: Vec<_> = self.unknown.iter().map(|id| format!("server.{id}")).collect();
-        let note = "without a client port in the configuration: name it in the connect string";
-        (!unknown.is_empty()).then(|| format!("{} {note}", unknown.join(", ")))
+    /// Returns a note about the members that were not asked.
+    #[must_use]
+    pub fn note(&self) -> Option<ProbeNote> {
+        let members = self.unknown.clone();
+        (!members.is_empty()).then_some(ProbeNote::NoAddress { members })
     }
 }
 
-/// Returns the servers of the connect string.
-pub(crate) fn connect_string(app: &App) -> Result<Vec<HostPort>, CommandFailure> {
-    let parsed: Result<ConnectString, _> = app.servers().parse();
-    Ok(parsed.map_err(|error| CommandFailure::usage(error.to_string()))?.hosts)
-}
-
-/// Parses a server: `host:port`.
-pub(crate) fn one(text: &str) -> Result<Server, CommandFailure> {
-    let parsed: Result<ConnectString, _> = text.parse();
-    let mut hosts = parsed.map_err(|error| CommandFailure::usage(error.to_string()))?.hosts;
-    match (hosts.pop(), hosts.is_empty()) {
-        (Some(host), true) => Ok(plain(&host)),
-        _ => Err(CommandFailure::usage(format!("not one server: {text}"))),
+impl EnsembleProbe<'_> {
+    /// Finds the servers, and asks each of them these words, in parallel.
+    ///
+    /// # Errors
+    /// As of [`members`](Self::members). A server that does not respond is not an error.
+    pub async fn survey(
+        &self,
+        words: &[FourLetterWord],
+    ) -> Result<(EnsembleMembers, Vec<ProbeReport>), Error> {
+        let members = self.members().await?;
+        let reports = probe::ask_all(&members.servers, words, self.options()).await;
+        Ok((members, reports))
     }
-}
 
-/// Returns a server that is not in a configuration.
-pub(crate) fn plain(host: &HostPort) -> Server {
-    Server { host: host.host.clone(), port: host.port, id: None, observer: false }
-}
-
-/// Finds the servers. `conf` tells the configuration without a session. If it is refused, a session
-/// reads `/zookeeper/config`.
-pub(crate) async fn find(
-    app: &App,
-    options: &ProbeOptions,
-) -> Result<EnsembleMembers, CommandFailure> {
-    options.secure_with(app.secure_connector()?)?;
-    let named = connect_string(app)?;
-    let asked: Vec<Server> = named.iter().map(plain).collect();
-    let reports = probe::ask_all(&asked, &[Word::Conf], options).await;
-    let configs = reports.iter().filter_map(|report| report.conf.as_ref().ok());
-    let configs: Vec<_> = configs.filter_map(|conf| config(&conf.membership())).collect();
-    let config =
-        match configs.into_iter().max_by_key(|config| (config.servers.len(), config.version)) {
-            Some(config) => Some(config),
-            None if reports.iter().any(|report| could_tell(&report.conf)) => read(app).await,
-            None => None,
-        };
-    let addresses = resolve(&reports, config.as_ref()).await;
-    let (servers, unknown) = merge(&reports, config.as_ref(), &addresses);
-    Ok(EnsembleMembers { servers, config, unknown })
+    /// Finds the servers. `conf` tells the configuration without a session. If all servers refuse
+    /// it, the framework reads `/zookeeper/config`, if there is one.
+    ///
+    /// # Errors
+    /// [`InvalidConnectString`](Error::InvalidConnectString) and
+    /// [`UncheckedAdminServer`](Error::UncheckedAdminServer).
+    pub async fn members(&self) -> Result<EnsembleMembers, Error> {
+        self.options().check()?;
+        let asked = self.named()?;
+        let reports = probe::ask_all(&asked, &[FourLetterWord::Conf], self.options()).await;
+        let configs = reports.iter().filter_map(|report| report.conf.as_ref().ok());
+        let configs: Vec<_> = configs.filter_map(|conf| config(&conf.membership())).collect();
+        let config =
+            match configs.into_iter().max_by_key(|config| (config.servers.len(), config.version)) {
+                Some(config) => Some(config),
+                None if reports.iter().any(|report| could_tell(&report.conf)) => {
+                    read(self.source()).await
+                }
+                None => None,
+            };
+        let addresses = resolve(&reports, config.as_ref()).await;
+        let (servers, unknown) = merge(&reports, config.as_ref(), &addresses);
+        Ok(EnsembleMembers { servers, config, unknown })
+    }
 }
 
 /// Returns `true` if the server is there, and did not tell its configuration.
-fn could_tell(conf: &ProbeAnswer<Conf>) -> bool {
+fn could_tell(conf: &ProbeResult<ConfResponse>) -> bool {
     conf.as_ref().is_err_and(|trouble| !trouble.is_unreachable())
 }
 
@@ -96,8 +95,8 @@ fn config(membership: &str) -> Option<EnsembleConfig> {
     EnsembleConfig::parse(membership.as_bytes()).ok()
 }
 
-async fn read(app: &App) -> Option<EnsembleConfig> {
-    let read = async { app.zk().await.ok()?.get_config().await.ok() };
+async fn read(source: Option<&dyn FrameworkSource>) -> Option<EnsembleConfig> {
+    let read = async { source?.framework().await?.get_config().await.ok() };
     timeout(SESSION_WITHIN, read).await.ok().flatten()
 }
 
@@ -112,7 +111,7 @@ async fn resolve(reports: &[ProbeReport], config: Option<&EnsembleConfig>) -> Me
     let members = members.filter_map(|member| address(member, reports));
     let named = reports.iter().map(|report| (report.server.host.clone(), report.server.port));
     let all = members.chain(named);
-    join_all(all.map(async |(host, port)| {
+    join_all(all.map(|(host, port)| async move {
         let found = tokio::net::lookup_host((host.as_str(), port));
         let found = timeout(Duration::from_secs(1), found).await;
         let found = found.ok().and_then(Result::ok).into_iter().flatten().collect();
@@ -135,16 +134,20 @@ fn merge(
     reports: &[ProbeReport],
     config: Option<&EnsembleConfig>,
     addresses: &MemberAddresses,
-) -> (Vec<Server>, Vec<u64>) {
+) -> (Vec<ProbedServer>, Vec<u64>) {
     let mut left: Vec<&ProbeReport> = reports.iter().collect();
-    let (mut servers, mut unknown): (Vec<Server>, _) = (Vec::new(), Vec::new());
+    let (mut servers, mut unknown): (Vec<ProbedServer>, _) = (Vec::new(), Vec::new());
     for member in config.into_iter().flat_map(|config| &config.servers) {
         let address = address(member, reports);
-        let is_member =
-            |report: &ProbeReport| match report.conf.as_ref().ok().and_then(Conf::server_id) {
-                Some(id) => id == member.id,
-                None => address.as_ref().is_some_and(|address| is_at(report, address, addresses)),
-            };
+        let is_member = |report: &ProbeReport| match report
+            .conf
+            .as_ref()
+            .ok()
+            .and_then(ConfResponse::server_id)
+        {
+            Some(id) => id == member.id,
+            None => address.as_ref().is_some_and(|address| is_at(report, address, addresses)),
+        };
         let place = left.iter().position(|report| is_member(report));
         let named = place.map(|place| left.remove(place).server.clone());
         // The same server may be named twice.
@@ -161,7 +164,7 @@ fn merge(
             None => unknown.push(member.id),
             Some((host, port)) => {
                 let (id, observer) = (Some(member.id), member.observer);
-                servers.push(Server { host, port, id, observer });
+                servers.push(ProbedServer { host, port, id, observer });
             }
         }
     }
@@ -185,10 +188,9 @@ mod tests {
     use super::*;
 
     fn named(host: &str, port: u16, id: Option<u64>) -> ProbeReport {
-        let mut report =
-            ProbeReport::empty(Server { host: host.to_owned(), port, id: None, observer: false });
+        let mut report = ProbeReport::empty(ProbedServer::new(host, port));
         let line = id.map(|id| format!("serverId={id}"));
-        report.conf = Ok(line.and_then(|line| Conf::parse(&line)).unwrap_or_default());
+        report.conf = Ok(line.and_then(|line| ConfResponse::parse(&line)).unwrap_or_default());
         report
     }
 
@@ -233,7 +235,8 @@ mod tests {
         let reports = [named("127.0.0.1", 2182, Some(1))];
         assert_eq!(merged(&reports, together, &vec![]), ["1 127.0.0.1:2182"]);
         let members = EnsembleMembers { unknown: vec![2, 3], ..EnsembleMembers::default() };
-        assert!(members.note().unwrap().starts_with("server.2, server.3 without a client port"));
+        let note = members.note().expect("a note").to_string();
+        assert!(note.starts_with("server.2, server.3 without a client port"), "{note}");
     }
 
     #[test]

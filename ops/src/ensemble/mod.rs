@@ -1,32 +1,22 @@
 //! The servers of an ensemble: which there are, what each of them tells, and what follows from it.
 //!
-//! `flw` and `admin` parse responses, `rates`, `health` and `doctor` judge them, all without I/O;
-//! `probe` asks the servers. Nothing here resets a counter of a server: rates are differences.
+//! `words` and `admin` parse responses, and `rates`, `health` and `doctor` judge them, all without
+//! I/O. `probe` asks the servers; [`EnsembleProbe`] finds them first. Nothing here resets a counter
+//! of a server: rates are differences.
 
-pub(crate) mod admin;
-pub(crate) mod doctor;
-pub(crate) mod flw;
-pub(crate) mod health;
-pub(crate) mod members;
-pub(crate) mod probe;
-#[cfg(feature = "tui")]
-pub(crate) mod rates;
-pub(crate) mod sessions;
+pub mod admin;
+pub mod doctor;
+pub mod health;
+mod members;
+mod notes;
+pub mod probe;
+pub mod rates;
+pub mod sessions;
+mod target;
 mod trouble;
+pub mod words;
 
-use self::flw::Word;
-use self::members::EnsembleMembers;
-use self::probe::{ProbeOptions, ProbeReport};
-use crate::app::App;
-use crate::exit::CommandFailure;
-
-/// Finds the servers, and asks each of them these words.
-pub(crate) async fn survey(
-    app: &App,
-    words: &[Word],
-    options: &ProbeOptions,
-) -> Result<(EnsembleMembers, Vec<ProbeReport>), CommandFailure> {
-    let members = members::find(app, options).await?;
-    let reports = probe::ask_all(&members.servers, words, options).await;
-    Ok((members, reports))
-}
+pub use members::EnsembleMembers;
+pub use notes::{ProbeNote, notes, whitelist_line};
+pub use target::{EnsembleProbe, FrameworkFuture, FrameworkSource};
+pub use trouble::ProbeTrouble;

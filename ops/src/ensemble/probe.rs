@@ -1,88 +1,136 @@
 //! Asks the servers of an ensemble, each for itself.
+//!
+//! A word is asked on the client port. If the server refuses it, its admin server is asked, if the
+//! options have one.
 
 use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use clap::Args;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use zk_curator_client::Connector;
+use zk_curator_client::{ConnectString, Connector, HostPort};
 
-use super::admin::{self, Admin, ServerSettings};
-use super::flw::{
-    self, ClientConnection, Conf, Dump, Lists, Mntr, ServerMode, Srvr, WatchSummary, Word,
+use super::admin::{self, AdminServer, AdminSettings};
+use super::trouble::ProbeTrouble;
+use super::words::{
+    self, ClientConnection, ConfResponse, DumpResponse, FourLetterWord, MntrResponse, ServerMode,
+    SrvrResponse, WatchLists, WatchSummary,
 };
-use crate::exit::CommandFailure;
-
-pub(crate) use super::trouble::Trouble;
+use crate::error::Error;
 
 /// The longest response that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 /// How servers are asked.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ProbeOptions {
-    /// Admin servers, which are asked for what the four-letter words do not tell: a port, or
-    /// `https://:PORT` for that port of every server, or `https://HOST:PORT` for that of one
-    /// server. Repeatable. HTTPS uses --tls-ca, --tls-cert and --tls-key
-    #[arg(long, value_name = "PORT|URL")]
-    pub(crate) admin: Vec<Admin>,
-    /// The means for TLS, if it is used.
-    #[arg(skip)]
-    secure: Arc<OnceLock<Arc<dyn Connector>>>,
-    /// Time limit of each question to a server
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
-    pub(crate) within: Duration,
+#[derive(Debug, Clone)]
+pub struct ProbeOptions {
+    admin: Vec<AdminServer>,
+    connector: Option<Arc<dyn Connector>>,
+    within: Duration,
 }
 
 impl Default for ProbeOptions {
     fn default() -> Self {
-        Self { admin: Vec::new(), secure: Arc::default(), within: Duration::from_secs(1) }
+        Self { admin: Vec::new(), connector: None, within: Duration::from_secs(1) }
     }
 }
 
 impl ProbeOptions {
-    /// Sets the means for TLS. `None` if the command line does not tell how to check servers.
-    pub(crate) fn secure_with(
-        &self,
-        connector: Option<Arc<dyn Connector>>,
-    ) -> Result<(), CommandFailure> {
-        match connector {
-            Some(connector) => drop(self.secure.get_or_init(|| connector)),
-            None if self.admin.iter().any(|admin| admin.is_secure) => {
-                let failure = CommandFailure::usage("the admin server cannot be checked");
-                return Err(failure.hint("HTTPS needs --tls-ca"));
-            }
-            None => {}
+    /// Asks each server without TLS for at most a second, and no admin server.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the admin servers, which are asked for what the four-letter words do not tell. Default:
+    /// none.
+    #[must_use]
+    pub fn admin(mut self, admin: impl IntoIterator<Item = AdminServer>) -> Self {
+        self.admin = admin.into_iter().collect();
+        self
+    }
+
+    /// Sets the connector for TLS, with which all four-letter words and the requests to admin
+    /// servers over HTTPS are sent. Default: none, words are sent without TLS.
+    #[must_use]
+    pub fn connector(mut self, connector: Arc<dyn Connector>) -> Self {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// Sets the time limit of each question to a server. Default: 1 s.
+    #[must_use]
+    pub const fn within(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
+
+    /// Checks that the options are complete, without a request.
+    ///
+    /// # Errors
+    /// [`UncheckedAdminServer`](Error::UncheckedAdminServer) if an admin server is asked over HTTPS
+    /// and there is no connector.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.connector.is_none() && self.admin.iter().any(AdminServer::is_secure) {
+            return Err(Error::UncheckedAdminServer);
         }
         Ok(())
     }
 
-    fn admin_of(&self, server: &Server) -> Option<&Admin> {
+    fn admin_of(&self, server: &ProbedServer) -> Option<&AdminServer> {
         self.admin.iter().find(|admin| admin.is_of(&server.host))
     }
 }
 
 /// A response, or the reason why there is none.
-pub(crate) type ProbeAnswer<T> = Result<T, Trouble>;
+pub type ProbeResult<T> = Result<T, ProbeTrouble>;
 
 /// A server of the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Server {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// The id in the configuration of the ensemble.
-    pub(crate) id: Option<u64>,
-    /// Without a vote.
-    pub(crate) observer: bool,
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ProbedServer {
+    /// A name or a literal address, without brackets.
+    pub host: String,
+    /// The client port.
+    pub port: u16,
+    /// The id in the configuration of the ensemble, if that is known.
+    pub id: Option<u64>,
+    /// `true` for a server without a vote.
+    pub observer: bool,
 }
 
-impl fmt::Display for Server {
+impl ProbedServer {
+    /// Returns a server that is not in a configuration.
+    #[must_use]
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self { host: host.into(), port, id: None, observer: false }
+    }
+
+    /// Parses one server: `host:port`. The port defaults to 2181.
+    ///
+    /// # Errors
+    /// [`InvalidConnectString`](Error::InvalidConnectString), or
+    /// [`NotOneServer`](Error::NotOneServer) for several servers.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let parsed: ConnectString = text.parse()?;
+        match &parsed.hosts[..] {
+            [host] => Ok(Self::named(host)),
+            _ => Err(Error::NotOneServer { text: text.to_owned() }),
+        }
+    }
+
+    pub(super) fn named(host: &HostPort) -> Self {
+        Self::new(host.host.as_str(), host.port)
+    }
+}
+
+impl fmt::Display for ProbedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -94,45 +142,58 @@ impl fmt::Display for Server {
 
 /// The responses of a server.
 #[derive(Debug, Clone)]
-pub(crate) struct ProbeReport {
-    pub(crate) server: Server,
-    pub(crate) srvr: ProbeAnswer<Srvr>,
-    pub(crate) mntr: ProbeAnswer<Mntr>,
-    pub(crate) conf: ProbeAnswer<Conf>,
-    pub(crate) cons: ProbeAnswer<Vec<ClientConnection>>,
-    pub(crate) dump: ProbeAnswer<Dump>,
-    pub(crate) wchs: ProbeAnswer<WatchSummary>,
-    pub(crate) wchp: ProbeAnswer<Lists>,
-    pub(crate) wchc: ProbeAnswer<Lists>,
-    /// Why the admin server did not help.
-    pub(crate) admin: Option<Trouble>,
+#[non_exhaustive]
+pub struct ProbeReport {
+    /// The server.
+    pub server: ProbedServer,
+    /// The state of the server.
+    pub srvr: ProbeResult<SrvrResponse>,
+    /// The metrics.
+    pub mntr: ProbeResult<MntrResponse>,
+    /// The configuration.
+    pub conf: ProbeResult<ConfResponse>,
+    /// The connections.
+    pub cons: ProbeResult<Vec<ClientConnection>>,
+    /// The sessions.
+    pub dump: ProbeResult<DumpResponse>,
+    /// The number of watches.
+    pub wchs: ProbeResult<WatchSummary>,
+    /// The watches by path.
+    pub wchp: ProbeResult<WatchLists>,
+    /// The watches by session.
+    pub wchc: ProbeResult<WatchLists>,
+    /// The first reason why the admin server did not help.
+    pub admin: Option<ProbeTrouble>,
 }
 
 impl ProbeReport {
     /// Returns a report without responses.
-    pub(crate) const fn empty(server: Server) -> Self {
+    #[must_use]
+    pub const fn empty(server: ProbedServer) -> Self {
         Self {
             server,
-            srvr: Err(Trouble::NotAsked),
-            mntr: Err(Trouble::NotAsked),
-            conf: Err(Trouble::NotAsked),
-            cons: Err(Trouble::NotAsked),
-            dump: Err(Trouble::NotAsked),
-            wchs: Err(Trouble::NotAsked),
-            wchp: Err(Trouble::NotAsked),
-            wchc: Err(Trouble::NotAsked),
+            srvr: Err(ProbeTrouble::NotAsked),
+            mntr: Err(ProbeTrouble::NotAsked),
+            conf: Err(ProbeTrouble::NotAsked),
+            cons: Err(ProbeTrouble::NotAsked),
+            dump: Err(ProbeTrouble::NotAsked),
+            wchs: Err(ProbeTrouble::NotAsked),
+            wchp: Err(ProbeTrouble::NotAsked),
+            wchc: Err(ProbeTrouble::NotAsked),
             admin: None,
         }
     }
 
     /// Returns the role of the server.
-    pub(crate) fn mode(&self) -> Option<ServerMode> {
+    #[must_use]
+    pub fn mode(&self) -> Option<ServerMode> {
         let of_mntr = || self.mntr.as_ref().ok()?.text("server_state").map(ServerMode::parse);
         self.srvr.as_ref().ok().and_then(|srvr| srvr.mode.clone()).or_else(of_mntr)
     }
 
     /// Returns the role of the server, or why it is not known, in one word.
-    pub(crate) fn role(&self) -> String {
+    #[must_use]
+    pub fn role(&self) -> String {
         match (self.mode(), &self.srvr) {
             (Some(mode), _) => mode.to_string(),
             (None, Err(trouble)) => trouble.name().to_owned(),
@@ -141,68 +202,78 @@ impl ProbeReport {
     }
 
     /// Returns `true` if the server orders the writes.
-    pub(crate) fn leads(&self) -> bool {
+    #[must_use]
+    pub fn leads(&self) -> bool {
         self.mode().is_some_and(|mode| mode.leads())
     }
 
-    /// Returns the number of the version.
-    pub(crate) fn release(&self) -> Option<&str> {
-        let of_mntr = || self.mntr.as_ref().ok()?.text("version").map(flw::release);
-        self.srvr.as_ref().ok().and_then(Srvr::release).or_else(of_mntr)
+    /// Returns the number of the version, without the build.
+    #[must_use]
+    pub fn release(&self) -> Option<&str> {
+        let of_mntr = || self.mntr.as_ref().ok()?.text("version").map(words::release);
+        self.srvr.as_ref().ok().and_then(SrvrResponse::release).or_else(of_mntr)
     }
 
-    /// Returns the last transaction of the server.
-    pub(crate) fn zxid(&self) -> Option<i64> {
+    /// Returns the last transaction that the server has applied.
+    #[must_use]
+    pub fn zxid(&self) -> Option<i64> {
         self.srvr.as_ref().ok()?.zxid
     }
 
-    /// Returns a metric of `mntr`, by its name without the prefix.
-    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+    /// Returns a metric of `mntr`, by its name without the prefix `zk_`.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<f64> {
         self.mntr.as_ref().ok()?.number(name)
     }
 
     /// Returns a metric of `mntr` that is a count.
-    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
         self.mntr.as_ref().ok()?.count(name)
     }
 
-    /// Returns the requests received since the start.
-    #[cfg(feature = "tui")]
-    pub(crate) fn received(&self) -> Option<u64> {
+    /// Returns the requests received since the start of the server.
+    #[must_use]
+    pub fn received(&self) -> Option<u64> {
         let of_srvr = self.srvr.as_ref().ok().and_then(|srvr| srvr.received);
         of_srvr.or_else(|| self.count("packets_received"))
     }
 
-    /// Returns the words that the server refused, with the reasons.
-    pub(crate) fn refused(&self) -> Vec<(Word, &Trouble)> {
+    /// Returns the words without a response, with the reasons.
+    #[must_use]
+    pub fn refused(&self) -> Vec<(FourLetterWord, &ProbeTrouble)> {
         [
-            (Word::Srvr, self.srvr.as_ref().err()),
-            (Word::Mntr, self.mntr.as_ref().err()),
-            (Word::Conf, self.conf.as_ref().err()),
-            (Word::Cons, self.cons.as_ref().err()),
-            (Word::Dump, self.dump.as_ref().err()),
-            (Word::Wchs, self.wchs.as_ref().err()),
-            (Word::Wchp, self.wchp.as_ref().err()),
-            (Word::Wchc, self.wchc.as_ref().err()),
+            (FourLetterWord::Srvr, self.srvr.as_ref().err()),
+            (FourLetterWord::Mntr, self.mntr.as_ref().err()),
+            (FourLetterWord::Conf, self.conf.as_ref().err()),
+            (FourLetterWord::Cons, self.cons.as_ref().err()),
+            (FourLetterWord::Dump, self.dump.as_ref().err()),
+            (FourLetterWord::Wchs, self.wchs.as_ref().err()),
+            (FourLetterWord::Wchp, self.wchp.as_ref().err()),
+            (FourLetterWord::Wchc, self.wchc.as_ref().err()),
         ]
         .into_iter()
         .filter_map(|(word, trouble)| Some((word, trouble?)))
-        .filter(|(_, trouble)| **trouble != Trouble::NotAsked)
+        .filter(|(_, trouble)| **trouble != ProbeTrouble::NotAsked)
         .collect()
     }
 }
 
-/// Asks all servers, in parallel, these words.
-pub(crate) async fn ask_all(
-    servers: &[Server],
-    words: &[Word],
+/// Asks all servers these words, in parallel. Returns a report for each server, in their order.
+pub async fn ask_all(
+    servers: &[ProbedServer],
+    words: &[FourLetterWord],
     options: &ProbeOptions,
 ) -> Vec<ProbeReport> {
     join_all(servers.iter().map(|server| report(server, words, options))).await
 }
 
 /// Asks one server, all words at a time. A server that is not reachable has one trouble.
-async fn report(server: &Server, words: &[Word], options: &ProbeOptions) -> ProbeReport {
+async fn report(
+    server: &ProbedServer,
+    words: &[FourLetterWord],
+    options: &ProbeOptions,
+) -> ProbeReport {
     let question = Question { server, words, options, admin: OnceLock::new() };
     let mut report = ProbeReport::empty(server.clone());
     (
@@ -215,14 +286,22 @@ async fn report(server: &Server, words: &[Word], options: &ProbeOptions) -> Prob
         report.wchp,
         report.wchc,
     ) = tokio::join!(
-        question.ask(Word::Srvr, Srvr::parse, admin::srvr),
-        question.ask(Word::Mntr, Mntr::parse, admin::mntr),
-        question.ask(Word::Conf, Conf::parse, admin::conf),
-        question.ask(Word::Cons, |text| Some(flw::connections(text)), admin::connections),
-        question.ask(Word::Dump, |text| Some(flw::dump(text)), admin::dump),
-        question.ask(Word::Wchs, WatchSummary::parse, admin::watch_summary),
-        question.ask(Word::Wchp, |text| Some(flw::lists(text)), admin::watches_by_path),
-        question.ask(Word::Wchc, |text| Some(flw::lists(text)), admin::watches_by_session),
+        question.ask(FourLetterWord::Srvr, SrvrResponse::parse, admin::srvr),
+        question.ask(FourLetterWord::Mntr, MntrResponse::parse, admin::mntr),
+        question.ask(FourLetterWord::Conf, ConfResponse::parse, admin::conf),
+        question.ask(
+            FourLetterWord::Cons,
+            |text| Some(words::connections(text)),
+            admin::connections
+        ),
+        question.ask(FourLetterWord::Dump, |text| Some(words::dump(text)), admin::dump),
+        question.ask(FourLetterWord::Wchs, WatchSummary::parse, admin::watch_summary),
+        question.ask(FourLetterWord::Wchp, |text| Some(words::lists(text)), admin::watches_by_path),
+        question.ask(
+            FourLetterWord::Wchc,
+            |text| Some(words::lists(text)),
+            admin::watches_by_session
+        ),
     );
     if let Err(trouble) = &report.srvr
         && trouble.is_unreachable()
@@ -235,11 +314,11 @@ async fn report(server: &Server, words: &[Word], options: &ProbeOptions) -> Prob
 
 /// The questions to a server.
 struct Question<'a> {
-    server: &'a Server,
-    words: &'a [Word],
+    server: &'a ProbedServer,
+    words: &'a [FourLetterWord],
     options: &'a ProbeOptions,
     /// The first trouble of the admin server.
-    admin: OnceLock<Trouble>,
+    admin: OnceLock<ProbeTrouble>,
 }
 
 impl Question<'_> {
@@ -247,20 +326,20 @@ impl Question<'_> {
     /// refused.
     async fn ask<T>(
         &self,
-        word: Word,
+        word: FourLetterWord,
         of_text: impl Fn(&str) -> Option<T>,
         of_json: impl Fn(&Value) -> Option<T>,
-    ) -> ProbeAnswer<T> {
+    ) -> ProbeResult<T> {
         if !self.words.contains(&word) {
-            return Err(Trouble::NotAsked);
+            return Err(ProbeTrouble::NotAsked);
         }
         let server = self.server;
         let asked = ask(server, word, self.options).await;
-        let asked = asked.and_then(|text| of_text(&text).ok_or(Trouble::Unknown));
+        let asked = asked.and_then(|text| of_text(&text).ok_or(ProbeTrouble::Unknown));
         match (asked, self.options.admin_of(server), admin::command(word)) {
             (Err(trouble), Some(admin), Some(command)) => {
                 let value = command_of(server, admin, command, self.options).await;
-                match value.and_then(|value| of_json(&value).ok_or(Trouble::Unknown)) {
+                match value.and_then(|value| of_json(&value).ok_or(ProbeTrouble::Unknown)) {
                     Ok(value) => Ok(value),
                     Err(other) => {
                         self.admin.get_or_init(|| other);
@@ -275,33 +354,33 @@ impl Question<'_> {
 
 /// Asks an admin server a command.
 async fn command_of(
-    server: &Server,
-    admin: &Admin,
+    server: &ProbedServer,
+    admin: &AdminServer,
     command: &str,
     options: &ProbeOptions,
-) -> ProbeAnswer<Value> {
+) -> ProbeResult<Value> {
     let host = server.host.as_str();
     let request = admin.request(host, command);
-    let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
+    let unreachable = |error: io::Error| ProbeTrouble::Unreachable(describe(&error));
     let asked = async {
-        if !admin.is_secure {
-            let stream = TcpStream::connect((host, admin.port)).await.map_err(unreachable)?;
+        if !admin.is_secure() {
+            let stream = TcpStream::connect((host, admin.port())).await.map_err(unreachable)?;
             return exchange(stream, &request).await;
         }
-        let Some(secure) = options.secure.get() else { return Err(Trouble::NotAsked) };
-        let stream = secure.connect(host, admin.port).await.map_err(unreachable)?;
+        let Some(secure) = &options.connector else { return Err(ProbeTrouble::NotAsked) };
+        let stream = secure.connect(host, admin.port()).await.map_err(unreachable)?;
         exchange(stream, &request).await
     };
-    let response = timeout(options.within, asked).await.unwrap_or(Err(Trouble::Late))?;
-    admin::body(&response).ok_or(Trouble::Unknown)
+    let response = timeout(options.within, asked).await.unwrap_or(Err(ProbeTrouble::Late))?;
+    admin::body(&response).ok_or(ProbeTrouble::Unknown)
 }
 
 /// Asks the admin server of a server for the settings that no word tells.
 pub(crate) async fn settings(
-    server: &Server,
+    server: &ProbedServer,
     options: &ProbeOptions,
-) -> ProbeAnswer<ServerSettings> {
-    let admin = options.admin_of(server).ok_or(Trouble::NotAsked)?;
+) -> ProbeResult<AdminSettings> {
+    let admin = options.admin_of(server).ok_or(ProbeTrouble::NotAsked)?;
     let asked = admin::SETTINGS.map(|command| command_of(server, admin, command, options));
     let answers = join_all(asked).await;
     let told = |place: usize| answers.get(place).and_then(|answer| answer.as_ref().ok());
@@ -312,15 +391,18 @@ pub(crate) async fn settings(
 }
 
 /// Asks a server a four-letter word, and returns the text of its response.
-pub(crate) async fn ask(
-    server: &Server,
-    word: Word,
+///
+/// # Errors
+/// The reason why there is no response. A refusal is one.
+pub async fn ask(
+    server: &ProbedServer,
+    word: FourLetterWord,
     options: &ProbeOptions,
-) -> ProbeAnswer<String> {
-    let unreachable = |error: io::Error| Trouble::Unreachable(describe(&error));
+) -> ProbeResult<String> {
+    let unreachable = |error: io::Error| ProbeTrouble::Unreachable(describe(&error));
     let asked = async {
         let (host, port) = (server.host.as_str(), server.port);
-        match options.secure.get() {
+        match &options.connector {
             Some(secure) => {
                 let stream = secure.connect(host, port).await.map_err(unreachable)?;
                 exchange(stream, word.text()).await
@@ -331,8 +413,8 @@ pub(crate) async fn ask(
             }
         }
     };
-    let text = timeout(options.within, asked).await.unwrap_or(Err(Trouble::Late))?;
-    match flw::refusal(&text) {
+    let text = timeout(options.within, asked).await.unwrap_or(Err(ProbeTrouble::Late))?;
+    match words::refusal(&text) {
         Some(refusal) => Err(refusal.into()),
         None => Ok(text),
     }
@@ -342,19 +424,19 @@ pub(crate) async fn ask(
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: &str,
-) -> ProbeAnswer<String> {
+) -> ProbeResult<String> {
     let unsent = |error: io::Error| match error.kind() {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Trouble::Silent,
-        _ => Trouble::Unreachable(describe(&error)),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ProbeTrouble::Silent,
+        _ => ProbeTrouble::Unreachable(describe(&error)),
     };
     stream.write_all(request.as_bytes()).await.map_err(unsent)?;
     stream.flush().await.map_err(unsent)?;
     let mut bytes = Vec::new();
     let read = (&mut stream).take(LONGEST + 1).read_to_end(&mut bytes).await;
     match read {
-        _ if bytes.len() as u64 > LONGEST => Err(Trouble::TooLong),
+        _ if bytes.len() as u64 > LONGEST => Err(ProbeTrouble::TooLong),
         // Some servers reset the connection after the response.
-        Err(_) if bytes.is_empty() => Err(Trouble::Silent),
+        Err(_) if bytes.is_empty() => Err(ProbeTrouble::Silent),
         _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
     }
 }

@@ -1,13 +1,33 @@
-//! Rates: the differences of two responses of the same server.
+//! Rates: the differences of two responses of the same server. No counter of a server is reset.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let servers = server.connect_string();
+//! use std::time::Instant;
+//!
+//! use zk_curator_ops::ensemble::EnsembleProbe;
+//! use zk_curator_ops::ensemble::rates::RateBaseline;
+//! use zk_curator_ops::ensemble::words::FourLetterWord;
+//!
+//! let probe = EnsembleProbe::new(servers);
+//! let start = Instant::now();
+//! let (_, before) = probe.survey(&[FourLetterWord::Srvr]).await?;
+//! let (_, after) = probe.survey(&[FourLetterWord::Srvr]).await?;
+//! let baseline = RateBaseline::new(&before, start.elapsed());
+//! let requests = baseline.requests(&after[0]).expect("a counter that was not reset");
+//! assert!(requests >= 0.0);
+//! # Ok(()) }
+//! ```
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::flw::ClientConnection;
-use super::probe::{ProbeReport, Server};
+use super::probe::{ProbeReport, ProbedServer};
+use super::words::ClientConnection;
 
 /// Returns the growth of a counter a second; `None` if it was reset in between.
-pub(crate) fn rate(before: u64, after: u64, passed: Duration) -> Option<f64> {
+fn rate(before: u64, after: u64, passed: Duration) -> Option<f64> {
     let grown = after.checked_sub(before)?;
     let seconds = passed.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a rate is not exact")]
@@ -17,15 +37,16 @@ pub(crate) fn rate(before: u64, after: u64, passed: Duration) -> Option<f64> {
 
 /// The previous responses, by server and by connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Before {
+pub struct RateBaseline {
     passed: Duration,
     requests: HashMap<String, u64>,
     connections: HashMap<(String, String), u64>,
 }
 
-impl Before {
+impl RateBaseline {
     /// Remembers responses that were given `passed` before the present ones.
-    pub(crate) fn new(reports: &[ProbeReport], passed: Duration) -> Self {
+    #[must_use]
+    pub fn new(reports: &[ProbeReport], passed: Duration) -> Self {
         let mut before = Self { passed, ..Self::default() };
         for report in reports {
             let server = report.server.to_string();
@@ -40,16 +61,18 @@ impl Before {
         before
     }
 
-    /// Returns the requests a second to a server.
-    pub(crate) fn requests(&self, report: &ProbeReport) -> Option<f64> {
+    /// Returns the requests a second to a server. `None` if it was restarted, or is new.
+    #[must_use]
+    pub fn requests(&self, report: &ProbeReport) -> Option<f64> {
         let before = self.requests.get(&report.server.to_string())?;
         rate(*before, report.received()?, self.passed)
     }
 
-    /// Returns the requests a second of a connection.
-    pub(crate) fn of_connection(
+    /// Returns the requests a second of a connection. `None` if it is new.
+    #[must_use]
+    pub fn of_connection(
         &self,
-        server: &Server,
+        server: &ProbedServer,
         connection: &ClientConnection,
     ) -> Option<f64> {
         let key = (server.to_string(), connection.address.clone());
@@ -62,8 +85,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ensemble::flw::ServerMode;
     use crate::ensemble::health::tests::serving;
+    use crate::ensemble::words::ServerMode;
 
     #[test]
     fn rates_are_differences() {
@@ -87,12 +110,12 @@ mod tests {
             received: 7,
             ..ClientConnection::default()
         };
-        let before = Before::new(std::slice::from_ref(&report), Duration::from_secs(1));
+        let before = RateBaseline::new(std::slice::from_ref(&report), Duration::from_secs(1));
         report.cons = Ok(vec![connection.clone()]);
         report.srvr.as_mut().unwrap().received = Some(5);
         assert_eq!(before.requests(&report), None);
         assert_eq!(before.of_connection(&report.server, &connection), None);
-        let before = Before::new(std::slice::from_ref(&report), Duration::from_secs(1));
+        let before = RateBaseline::new(std::slice::from_ref(&report), Duration::from_secs(1));
         assert_eq!(before.requests(&report), Some(0.0));
         assert_eq!(before.of_connection(&report.server, &connection), Some(0.0));
     }

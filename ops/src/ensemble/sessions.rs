@@ -1,68 +1,89 @@
 //! The sessions of an ensemble, joined from the connections of all servers and the list of the
 //! leader.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! use zk_curator_ops::ensemble::{EnsembleProbe, sessions};
+//!
+//! let found = sessions::sessions(&EnsembleProbe::of(&zk)).await?;
+//! let own = &found.by_id[&zk.session().expect("connected").id];
+//! assert!(own.address.is_some() && found.all_sessions);
+//! # Ok(()) }
+//! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zk_curator::SessionId;
 
-use super::flw::{self, Word};
 use super::health::leader;
-use super::members;
-use super::probe::{self, ProbeOptions, ProbeReport, Trouble};
-use crate::app::App;
-use crate::exit::CommandFailure;
+use super::notes::{ProbeNote, notes};
+use super::probe::{self, ProbeReport};
+use super::target::EnsembleProbe;
+use super::trouble::ProbeTrouble;
+use super::words::{self, FourLetterWord};
+use crate::error::Error;
 
 /// A session, with everything that the servers told of it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct EnsembleSession {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct EnsembleSession {
     /// Address and port of the client; `None` if no server told a connection of it.
-    pub(crate) address: Option<String>,
+    pub address: Option<String>,
     /// The server with the connection.
-    pub(crate) server: Option<String>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) last_operation: Option<String>,
+    pub server: Option<String>,
+    /// The session timeout.
+    pub timeout: Option<Duration>,
+    /// The last operation in four letters, such as `PING` or `GETD`.
+    pub last_operation: Option<String>,
     /// The servers have not heard from the client for at least this long. A server tells only by
     /// its own clock when it responded, so this is counted from its last response to any client.
-    pub(crate) silent: Option<Duration>,
+    pub silent: Option<Duration>,
     /// The leader expires it after this time at the latest, unless it hears of it.
-    pub(crate) within: Option<Duration>,
+    pub within: Option<Duration>,
     /// The time at which the leader expires it unless it hears of it, in the leader's words.
-    pub(crate) expires: Option<String>,
+    pub expires: Option<String>,
     /// The time of the connect, in milliseconds since 1970.
-    pub(crate) established: Option<i64>,
+    pub established: Option<i64>,
     /// The requests on its present connection.
-    pub(crate) requests: Option<u64>,
+    pub requests: Option<u64>,
     /// The requests without a response.
-    pub(crate) queued: Option<u64>,
+    pub queued: Option<u64>,
     /// The paths of its ephemeral nodes, as the servers know them: with the chroot.
-    pub(crate) ephemerals: Vec<String>,
+    pub ephemerals: Vec<String>,
 }
 
 /// The sessions, and what is not known of them.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct EnsembleSessions {
-    pub(crate) by_id: BTreeMap<SessionId, EnsembleSession>,
-    /// A line for each server that did not tell something, and how to change that.
-    pub(crate) notes: Vec<String>,
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct EnsembleSessions {
+    /// The sessions, by their ids.
+    pub by_id: BTreeMap<SessionId, EnsembleSession>,
+    /// A note for each server that did not tell something.
+    pub notes: Vec<ProbeNote>,
     /// `true` if every server told its connections: a session without one is not connected.
-    pub(crate) all_connections: bool,
+    pub all_connections: bool,
     /// `true` if a server told all sessions: a session that is not here has ended.
-    pub(crate) all_sessions: bool,
+    pub all_sessions: bool,
 }
 
 /// Asks all servers for their connections, and the leader for the sessions.
-pub(crate) async fn sessions(
-    app: &App,
-    options: &ProbeOptions,
-) -> Result<EnsembleSessions, CommandFailure> {
-    let members = members::find(app, options).await?;
+///
+/// # Errors
+/// As of [`EnsembleProbe::members`]. A server that does not respond is a note.
+pub async fn sessions(probe: &EnsembleProbe<'_>) -> Result<EnsembleSessions, Error> {
+    let members = probe.members().await?;
     // The settings have the tick, in which sessions expire.
-    let words = [Word::Srvr, Word::Conf, Word::Cons, Word::Dump];
-    let mut reports = probe::ask_all(&members.servers, &words, options).await;
+    let words =
+        [FourLetterWord::Srvr, FourLetterWord::Conf, FourLetterWord::Cons, FourLetterWord::Dump];
+    let mut reports = probe::ask_all(&members.servers, &words, probe.options()).await;
     for report in reports.iter_mut().filter(|report| report.conf.is_err()) {
         // Without it, only an end is not known.
-        report.conf = Err(Trouble::NotAsked);
+        report.conf = Err(ProbeTrouble::NotAsked);
     }
     let mut sessions = join(&reports);
     if let Some(note) = members.note() {
@@ -72,8 +93,9 @@ pub(crate) async fn sessions(
     Ok(sessions)
 }
 
-/// Joins the responses of the servers.
-pub(crate) fn join(reports: &[ProbeReport]) -> EnsembleSessions {
+/// Joins the responses of the servers to `srvr`, `conf`, `cons` and `dump`.
+#[must_use]
+pub fn join(reports: &[ProbeReport]) -> EnsembleSessions {
     let mut sessions = EnsembleSessions {
         notes: notes(reports),
         all_connections: reports.iter().all(|report| report.cons.is_ok()),
@@ -114,7 +136,7 @@ fn add_expiry(sessions: &mut BTreeMap<SessionId, EnsembleSession>, leader: &Prob
     let ends: Vec<_> = sessions
         .iter()
         .filter_map(|(id, session)| {
-            let (zone, end) = flw::java_date(session.expires.as_deref()?)?;
+            let (zone, end) = words::java_date(session.expires.as_deref()?)?;
             let timeout = session.timeout.and_then(|time| i64::try_from(time.as_millis()).ok());
             Some((*id, zone.to_owned(), end, timeout))
         })
@@ -168,69 +190,28 @@ fn add_connections(sessions: &mut BTreeMap<SessionId, EnsembleSession>, report: 
     }
 }
 
-/// Returns a line for each server that did not respond to a word.
-pub(crate) fn notes(reports: &[ProbeReport]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for report in reports {
-        let mut refused = BTreeSet::new();
-        for (word, trouble) in report.refused() {
-            if *trouble == Trouble::NotListed {
-                refused.insert(word.text());
-            }
-        }
-        let server = &report.server;
-        if !refused.is_empty() {
-            let words: Vec<_> = refused.into_iter().collect();
-            notes.push(format!("{server} refuses {}: {}", words.join(", "), whitelist(&words)));
-        }
-        let others =
-            report.refused().into_iter().filter(|(_, trouble)| **trouble != Trouble::NotListed);
-        if let Some((_, trouble)) = others.into_iter().next() {
-            notes.push(format!("{server}: {trouble}"));
-        }
-        if let Some(trouble) = &report.admin {
-            notes.push(format!("{server}: admin server: {trouble}"));
-        }
-    }
-    notes
-}
-
-/// Returns the advice for refused words.
-pub(crate) fn whitelist(refused: &[&str]) -> String {
-    format!("set {} in zoo.cfg, or pass --admin 8080", whitelist_line(refused))
-}
-
-/// Returns the line of `zoo.cfg` that allows the words of all commands, and these. It replaces the
-/// line that there is.
-pub(crate) fn whitelist_line(refused: &[&str]) -> String {
-    let used = ["srvr", "mntr", "conf", "cons", "dump", "wchs"];
-    let more = refused.iter().copied().filter(|word| !used.contains(word));
-    let words: Vec<_> = used.into_iter().chain(more).collect();
-    format!("4lw.commands.whitelist={}", words.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ensemble::flw::{Conf, ServerMode};
     use crate::ensemble::health::tests::serving;
+    use crate::ensemble::words::{ConfResponse, ServerMode};
 
     #[test]
     fn a_session_is_joined_from_all_servers() {
         let mut leader = serving(1, ServerMode::Leader, 9);
-        leader.dump = Ok(flw::dump(
+        leader.dump = Ok(words::dump(
             "SessionTracker dump:\nSession Sets (1)/(2):\n2 expire at Thu:\n\t0x11\n\t0x12\n\
              ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x11:\n\t/a\n",
         ));
         leader.cons = Ok(Vec::new());
         let mut follower = serving(2, ServerMode::Follower, 9);
-        follower.cons = Ok(flw::connections(
+        follower.cons = Ok(words::connections(
             " /10.0.0.7:4000[1](queued=1,recved=8,sent=7,sid=0x11,lop=PING,est=5,to=30000,lresp=900)\n \
              /10.0.0.8:4000[1](queued=0,recved=1,sent=1,sid=0x13,lop=GETD,est=6,to=8000,lresp=1000)\n",
         ));
         let sessions = join(&[leader, follower]);
         assert!(sessions.all_connections && sessions.all_sessions);
-        assert_eq!(sessions.notes, Vec::<String>::new());
+        assert!(sessions.notes.is_empty(), "{:?}", sessions.notes);
         let held = &sessions.by_id[&SessionId::new(0x11)];
         assert_eq!(held.address.as_deref(), Some("10.0.0.7:4000"));
         assert_eq!(held.server.as_deref(), Some("zk:2"));
@@ -247,14 +228,14 @@ mod tests {
     /// Session 0x11 is ours, which the leader has just heard of, 0x12 was silent, and 0x13 is gone.
     fn expiring(zone: &str, tick: &str) -> EnsembleSessions {
         let mut leader = serving(1, ServerMode::Leader, 9);
-        leader.conf = Ok(Conf::parse(tick).expect("settings"));
-        leader.dump = Ok(flw::dump(&format!(
+        leader.conf = Ok(ConfResponse::parse(tick).expect("settings"));
+        leader.dump = Ok(words::dump(&format!(
             "SessionTracker dump:\nSession Sets (3)/(3):\n\
              1 expire at Thu Dec 31 23:59:58 UTC 2026:\n\t0x12\n\
              1 expire at Fri Jan 01 00:00:00 UTC 2027:\n\t0x13\n\
              1 expire at Fri Jan 01 00:00:04 {zone} 2027:\n\t0x11\n",
         )));
-        leader.cons = Ok(flw::connections(
+        leader.cons = Ok(words::connections(
             " /a:1[1](recved=1,sid=0x11,est=5,to=8000,lresp=900)\n \
              /b:1[1](recved=1,sid=0x12,est=5,to=30000,lresp=900)\n",
         ));
@@ -283,8 +264,8 @@ mod tests {
     #[test]
     fn the_later_connection_of_a_session_counts() {
         let mut servers = [serving(1, ServerMode::Leader, 9), serving(2, ServerMode::Follower, 9)];
-        servers[0].cons = Ok(flw::connections(" /new:1[1](recved=1,sid=0x11,est=9)"));
-        servers[1].cons = Ok(flw::connections(" /old:1[1](recved=1,sid=0x11,est=5)"));
+        servers[0].cons = Ok(words::connections(" /new:1[1](recved=1,sid=0x11,est=9)"));
+        servers[1].cons = Ok(words::connections(" /old:1[1](recved=1,sid=0x11,est=5)"));
         let sessions = join(&servers);
         assert_eq!(sessions.by_id[&SessionId::new(0x11)].address.as_deref(), Some("new:1"));
     }
@@ -292,13 +273,14 @@ mod tests {
     #[test]
     fn servers_that_do_not_tell_are_named() {
         let mut refusing = serving(1, ServerMode::Leader, 9);
-        refusing.cons = Err(Trouble::NotListed);
-        refusing.dump = Err(Trouble::NotListed);
+        refusing.cons = Err(ProbeTrouble::NotListed);
+        refusing.dump = Err(ProbeTrouble::NotListed);
         let mut gone = serving(2, ServerMode::Follower, 9);
-        gone.srvr = Err(Trouble::Late);
+        gone.srvr = Err(ProbeTrouble::Late);
         let sessions = join(&[refusing, gone]);
         assert!(!sessions.all_connections && !sessions.all_sessions);
-        let [first, second] = &sessions.notes[..] else { panic!("{:?}", sessions.notes) };
+        let notes: Vec<_> = sessions.notes.iter().map(ToString::to_string).collect();
+        let [first, second] = &notes[..] else { panic!("{notes:?}") };
         assert!(
             first.starts_with("zk:1 refuses cons, dump: set 4lw.commands.whitelist=srvr, mntr,")
         );

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use super::flw::FlwRefusal;
+use super::words::WordRefusal;
 
-/// The reason why a question has no response.
+/// The reason why a question to a server has no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum ProbeTrouble {
     /// This was not requested.
     NotAsked,
-    /// No connection.
+    /// There is no connection, for this reason.
     Unreachable(String),
     /// No response in time.
     Late,
@@ -26,9 +28,10 @@ pub(crate) enum Trouble {
     Unknown,
 }
 
-impl Trouble {
+impl ProbeTrouble {
     /// Returns the trouble in one word, for programs.
-    pub(crate) const fn name(&self) -> &'static str {
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::NotAsked => "not-asked",
             Self::Unreachable(_) => "unreachable",
@@ -42,12 +45,13 @@ impl Trouble {
     }
 
     /// Returns `true` if the server was not reached at all.
-    pub(crate) const fn is_unreachable(&self) -> bool {
+    #[must_use]
+    pub const fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Late)
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ProbeTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAsked => f.write_str("not asked"),
@@ -65,12 +69,12 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl From<FlwRefusal> for Trouble {
-    fn from(refusal: FlwRefusal) -> Self {
+impl From<WordRefusal> for ProbeTrouble {
+    fn from(refusal: WordRefusal) -> Self {
         match refusal {
-            FlwRefusal::NotListed => Self::NotListed,
-            FlwRefusal::NotServing => Self::NotServing,
-            FlwRefusal::Silent => Self::Silent,
+            WordRefusal::NotListed => Self::NotListed,
+            WordRefusal::NotServing => Self::NotServing,
+            WordRefusal::Silent => Self::Silent,
         }
     }
 }

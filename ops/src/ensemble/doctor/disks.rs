@@ -3,10 +3,10 @@
 //! ZooKeeper reports the times of writes, the sizes of its directories and, by the admin server,
 //! its configuration. It reports neither the free space nor the device of a disk.
 
-use super::finding::{DoctorFinding, Severity, finding};
-use crate::ensemble::admin::ServerSettings;
-use crate::ensemble::probe::{ProbeAnswer, ProbeReport, Server};
-use crate::output::time;
+use super::finding::{DoctorFinding, FindingSeverity, finding};
+use crate::ensemble::admin::AdminSettings;
+use crate::ensemble::probe::{ProbeReport, ProbeResult, ProbedServer};
+use crate::text;
 
 /// A greater share of slow writes is a finding: the slowest of a hundred, in milliseconds.
 const SLOW_P99_MS: f64 = 100.0;
@@ -21,7 +21,7 @@ pub(crate) const MAX_PACKET: u64 = 0xf_ffff;
 
 /// Returns the greatest packet that all servers accept.
 pub(crate) fn max_packet<'a>(
-    settings: impl Iterator<Item = &'a ProbeAnswer<ServerSettings>>,
+    settings: impl Iterator<Item = &'a ProbeResult<AdminSettings>>,
 ) -> u64 {
     let told = settings.flatten().filter_map(|settings| settings.max_packet);
     told.min().unwrap_or(MAX_PACKET)
@@ -34,12 +34,17 @@ pub(super) fn of(report: &ProbeReport) -> Vec<DoctorFinding> {
     let count = |name: &str| report.count(name).filter(|count| *count > 0);
     if let Some(errors) = count("unrecoverable_error_count") {
         let text = format!("{errors} unrecoverable errors since its start");
-        findings.push(finding(Severity::Error, server, text, "look at its log, and restart it"));
+        findings.push(finding(
+            FindingSeverity::Error,
+            server,
+            text,
+            "look at its log, and restart it",
+        ));
     }
     if let Some(rejected) = count("large_requests_rejected") {
         let text = format!("has rejected {rejected} large requests since its start");
         let advice = "see zookeeper.request_throttle and largeRequestMaxBytes";
-        findings.push(finding(Severity::Warning, server, text, advice));
+        findings.push(finding(FindingSeverity::Warning, server, text, advice));
     }
     findings
 }
@@ -56,7 +61,7 @@ fn writes(report: &ProbeReport) -> Option<DoctorFinding> {
         format!("a write to the disk has taken {ms} ms since its start")
     };
     let advice = "give the transaction log a disk of its own (dataLogDir)";
-    Some(finding(Severity::Warning, &report.server, text, advice))
+    Some(finding(FindingSeverity::Warning, &report.server, text, advice))
 }
 
 /// Finds large directories.
@@ -68,19 +73,19 @@ fn sizes(report: &ProbeReport) -> Vec<DoctorFinding> {
     let mut large: Vec<_> = large.into_iter().flatten().collect();
     large.dedup_by_key(|(folder, _)| *folder);
     let found = large.into_iter().map(|(folder, bytes)| {
-        let text = format!("has {} of logs and snapshots in {folder}", time::size(bytes));
+        let text = format!("has {} of logs and snapshots in {folder}", text::size(bytes));
         let advice = "let the server delete old ones (autopurge.purgeInterval)";
-        finding(Severity::Warning, &report.server, text, advice)
+        finding(FindingSeverity::Warning, &report.server, text, advice)
     });
     found.collect()
 }
 
 /// Returns the finding about settings that only the admin server tells.
-pub(crate) fn settings(server: &Server, settings: &ServerSettings) -> Option<DoctorFinding> {
+pub(crate) fn settings(server: &ProbedServer, settings: &AdminSettings) -> Option<DoctorFinding> {
     (settings.purge_hours == Some(0)).then(|| {
         let text = "never deletes old logs and snapshots";
         let advice = "its disk fills up, unless another program deletes them";
         let line = Some("autopurge.purgeInterval=24".to_owned());
-        DoctorFinding { line, ..finding(Severity::Warning, server, text, advice) }
+        DoctorFinding { line, ..finding(FindingSeverity::Warning, server, text, advice) }
     })
 }

@@ -1,21 +1,18 @@
-//! Findings about an ensemble: faults, risks, and how to remove them.
-
-pub(crate) mod disks;
-mod finding;
-pub(crate) mod locks;
+//! Judges the servers and the nodes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use zk_curator::Stat;
 
-use self::finding::finding;
-pub(crate) use self::finding::{DoctorFinding, Severity};
-use crate::ensemble::flw::ServerMode;
+use super::disks;
+use super::finding::{DoctorFinding, FindingSeverity, finding};
 use crate::ensemble::health::{self, leader};
-use crate::ensemble::probe::{ProbeReport, Server, Trouble};
-use crate::ensemble::sessions::whitelist_line;
-use crate::output::time;
+use crate::ensemble::notes::whitelist_line;
+use crate::ensemble::probe::{ProbeReport, ProbedServer};
+use crate::ensemble::trouble::ProbeTrouble;
+use crate::ensemble::words::ServerMode;
+use crate::{node, text};
 
 /// The part of a limit from which it is near.
 const NEAR: f64 = 0.8;
@@ -46,7 +43,7 @@ pub(crate) fn servers(
 ) -> Vec<DoctorFinding> {
     let mut findings: Vec<_> = health::problems(reports, voters)
         .into_iter()
-        .map(|problem| finding(Severity::Error, "ensemble", problem, "see zkc status"))
+        .map(|problem| finding(FindingSeverity::Error, "ensemble", problem, "see zkc status"))
         .collect();
     findings.extend(members(reports, voters, named));
     findings.extend(refusals(reports));
@@ -67,14 +64,14 @@ fn members(reports: &[ProbeReport], voters: Option<usize>, named: usize) -> Vec<
     match voters {
         None if reports.len() == 1 && reports[0].mode() == Some(ServerMode::Standalone) => {
             findings.push(finding(
-                Severity::Note,
+                FindingSeverity::Note,
                 "ensemble",
                 "one server: no failure is tolerated",
                 "three servers tolerate the failure of one",
             ));
         }
         Some(voters) if voters % 2 == 0 => findings.push(finding(
-            Severity::Warning,
+            FindingSeverity::Warning,
             "ensemble",
             format!("{voters} voting servers tolerate as few failures as {} do", voters - 1),
             "add or remove a server, or make one an observer",
@@ -83,7 +80,7 @@ fn members(reports: &[ProbeReport], voters: Option<usize>, named: usize) -> Vec<
     }
     if named < reports.len() {
         findings.push(finding(
-            Severity::Note,
+            FindingSeverity::Note,
             "ensemble",
             format!("the connect string names {named} of {} servers", reports.len()),
             "name all of them, so that clients find a server whichever fails",
@@ -95,11 +92,13 @@ fn members(reports: &[ProbeReport], voters: Option<usize>, named: usize) -> Vec<
 fn refusals(reports: &[ProbeReport]) -> Vec<DoctorFinding> {
     let refusing = reports.iter().filter_map(|report| {
         let refused = report.refused();
-        let listed = refused.into_iter().filter(|(_, trouble)| **trouble == Trouble::NotListed);
-        let words: Vec<_> = listed.map(|(word, _)| word.text()).collect();
-        let text = format!("refuses {}", words.join(", "));
+        let listed =
+            refused.into_iter().filter(|(_, trouble)| **trouble == ProbeTrouble::NotListed);
+        let words: Vec<_> = listed.map(|(word, _)| word).collect();
+        let names: Vec<_> = words.iter().map(|word| word.text()).collect();
+        let text = format!("refuses {}", names.join(", "));
         let advice = "its state is known in part";
-        let found = finding(Severity::Warning, &report.server, text, advice);
+        let found = finding(FindingSeverity::Warning, &report.server, text, advice);
         (!words.is_empty()).then(|| DoctorFinding { line: Some(whitelist_line(&words)), ..found })
     });
     refusing.collect()
@@ -123,7 +122,7 @@ fn differences(reports: &[ProbeReport]) -> Vec<DoctorFinding> {
         (values.len() > 1).then(|| {
             let text = format!("servers differ in {name}: {}", values.join(", "));
             let advice = "clients then behave differently from server to server";
-            finding(Severity::Warning, "ensemble", text, advice)
+            finding(FindingSeverity::Warning, "ensemble", text, advice)
         })
     });
     different.collect()
@@ -135,7 +134,7 @@ fn followers(reports: &[ProbeReport], voters: Option<usize>) -> Option<DoctorFin
     let expected = voters?.saturating_sub(1) as f64;
     (synced < expected).then(|| {
         let text = format!("{synced} of {expected} followers are in sync with the leader");
-        finding(Severity::Error, "ensemble", text, "look at the logs of the others")
+        finding(FindingSeverity::Error, "ensemble", text, "look at the logs of the others")
     })
 }
 
@@ -144,7 +143,7 @@ fn limits(report: &ProbeReport) -> Vec<DoctorFinding> {
     let server = &report.server;
     let mut findings = Vec::new();
     let mut warn = |text: String, advice| {
-        findings.push(finding(Severity::Warning, server, text, advice));
+        findings.push(finding(FindingSeverity::Warning, server, text, advice));
     };
     let files = report.metric("open_file_descriptor_count");
     if let Some((open, most)) = files.zip(report.metric("max_file_descriptor_count"))
@@ -188,7 +187,7 @@ fn clients(report: &ProbeReport) -> Vec<DoctorFinding> {
     near.map(|(host, count)| {
         let text = format!("{host} has {count} connections of {most} (maxClientCnxns)");
         let advice = "further ones are refused: share sessions, or raise maxClientCnxns";
-        finding(Severity::Warning, &report.server, text, advice)
+        finding(FindingSeverity::Warning, &report.server, text, advice)
     })
     .collect()
 }
@@ -203,20 +202,21 @@ fn ephemerals(reports: &[ProbeReport], max_packet: u64) -> Vec<DoctorFinding> {
         let text = format!("has {nodes} ephemeral nodes, whose paths have {bytes} bytes");
         let (severity, advice) = match bytes {
             _ if bytes > max_packet => (
-                Severity::Error,
+                FindingSeverity::Error,
                 "its end is one transaction with all paths, beyond jute.maxbuffer: followers may \
                  refuse it, and servers may not start again; raise the limit, or delete nodes",
             ),
             _ if bytes > max_packet / 2 => (
-                Severity::Warning,
+                FindingSeverity::Warning,
                 "its end is one transaction with all paths, which must stay below jute.maxbuffer",
             ),
-            _ if nodes > MANY_EPHEMERALS => {
-                (Severity::Warning, "its end deletes them in one transaction, which takes long")
-            }
+            _ if nodes > MANY_EPHEMERALS => (
+                FindingSeverity::Warning,
+                "its end deletes them in one transaction, which takes long",
+            ),
             _ => return None,
         };
-        Some(finding(severity, crate::node::hex(*session), text, advice))
+        Some(finding(severity, node::hex(*session), text, advice))
     });
     judged.collect()
 }
@@ -224,7 +224,7 @@ fn ephemerals(reports: &[ProbeReport], max_packet: u64) -> Vec<DoctorFinding> {
 /// Returns the finding about the clock of a server, which accepted a connection at `established` by
 /// its own clock, and between two times by the clock here. All are in milliseconds since 1970.
 pub(crate) fn clock(
-    server: &Server,
+    server: &ProbedServer,
     established: i64,
     between: (i64, i64),
 ) -> Option<DoctorFinding> {
@@ -232,10 +232,10 @@ pub(crate) fn clock(
     let behind = between.0.saturating_sub(established);
     let (off, direction) = if ahead > 0 { (ahead, "ahead of") } else { (behind, "behind") };
     let off = u64::try_from(off).ok().filter(|off| *off > CLOCK_MS)?;
-    let off = time::duration(Duration::from_millis(off));
+    let off = text::duration(Duration::from_millis(off));
     let text = format!("its clock is {off} {direction} the clock here");
     let advice = "the ages of nodes and the times in logs mislead: synchronise the clocks";
-    Some(finding(Severity::Warning, server, text, advice))
+    Some(finding(FindingSeverity::Warning, server, text, advice))
 }
 
 /// Returns the bytes of the names in a list of children.
@@ -245,9 +245,10 @@ pub(crate) fn list_bytes(names: &[String]) -> u64 {
 
 /// Returns the findings about a node. `list` is the number of bytes of the list of its children,
 /// and `max_packet` that of the greatest packet that servers and clients accept.
-pub(crate) fn node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Vec<DoctorFinding> {
+pub(crate) fn of_node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
-    let mut warn = |text, advice| findings.push(finding(Severity::Warning, path, text, advice));
+    let mut warn =
+        |text, advice| findings.push(finding(FindingSeverity::Warning, path, text, advice));
     let is_large = |bytes: u64| bytes > max_packet / 2;
     if is_large(u64::try_from(stat.data_length).unwrap_or_default()) {
         let text = format!("has {} bytes", stat.data_length);
@@ -280,4 +281,5 @@ fn sequence(stat: &Stat) -> i64 {
 }
 
 #[cfg(test)]
+#[path = "tests.rs"]
 mod tests;

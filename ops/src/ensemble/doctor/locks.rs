@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use zk_curator::{Acl, Permissions};
 use zk_curator_recipes::inspect::{self, RecipeKind};
 
-use super::finding::{DoctorFinding, Severity, finding};
-use crate::{path, who};
+use super::finding::{DoctorFinding, FindingSeverity, finding};
+use crate::{holders, path};
 
 /// The nodes that are named in a finding.
 const NAMED: usize = 3;
@@ -50,12 +50,12 @@ pub(crate) fn locks(locks: &[LockAcls]) -> Vec<DoctorFinding> {
 
 /// Finds the contenders of a recipe that no session will ever remove.
 pub(crate) fn persistent(recipe: &inspect::Finding) -> Option<DoctorFinding> {
-    let paths: Vec<_> = who::persistent(recipe).map(|one| one.path.as_str()).collect();
+    let paths: Vec<_> = holders::persistent(recipe).map(|one| one.path.as_str()).collect();
     let named = paths.get(..NAMED.min(paths.len())).filter(|named| !named.is_empty())?;
     // The other members of a group do not wait for it.
     let severity = match recipe.kind {
-        RecipeKind::Group | RecipeKind::Service => Severity::Warning,
-        _ => Severity::Error,
+        RecipeKind::Group | RecipeKind::Service => FindingSeverity::Warning,
+        _ => FindingSeverity::Error,
     };
     let text = format!(
         "persistent contenders of a {}: {}, such as {}: no session will ever remove them",
@@ -75,7 +75,7 @@ fn lock(lock: &LockAcls) -> Vec<DoctorFinding> {
     for client in contend.map(identity) {
         let permissions = granted(&lock.acl, client);
         let mut warn = |text, advice| {
-            findings.push(finding(Severity::Warning, &lock.path, text, advice));
+            findings.push(finding(FindingSeverity::Warning, &lock.path, text, advice));
         };
         let client_name = name(client);
         if !permissions.contains(Permissions::READ) {
@@ -122,7 +122,7 @@ fn open(locks: &[LockAcls]) -> Option<DoctorFinding> {
     };
     let text = format!("anyone may delete the contenders of {first}{others} (world:anyone)");
     let advice = "a client without credentials can take a lock away: see zkc acl";
-    Some(finding(Severity::Note, "locks", text, advice))
+    Some(finding(FindingSeverity::Note, "locks", text, advice))
 }
 
 /// Returns the directories of contenders, with their names, of paths of contenders.

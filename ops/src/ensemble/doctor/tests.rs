@@ -1,12 +1,12 @@
 use zk_curator::Acl;
 
 use super::disks::{MAX_PACKET, max_packet, settings};
-use super::locks::{LockAcls, directories, locks};
 use super::*;
-use crate::acls;
-use crate::ensemble::admin::ServerSettings;
-use crate::ensemble::flw::{self, Conf, Mntr, ServerMode, WatchSummary};
+use crate::acl;
+use crate::ensemble::admin::AdminSettings;
+use crate::ensemble::doctor::locks::{LockAcls, directories, locks};
 use crate::ensemble::health::tests::serving;
+use crate::ensemble::words::{self, ConfResponse, MntrResponse, WatchSummary};
 
 fn texts(findings: &[DoctorFinding]) -> Vec<String> {
     let line = |found: &DoctorFinding| {
@@ -45,10 +45,10 @@ fn members_are_judged() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story")]
 fn each_limit_is_a_finding() {
-    let mntr = |text: &str| Ok(Mntr::parse(text).unwrap());
+    let mntr = |text: &str| Ok(MntrResponse::parse(text).unwrap());
     let files = "zk_open_file_descriptor_count\t80\nzk_max_file_descriptor_count\t100\n";
     let base = || serving(1, ServerMode::Leader, 5);
-    let srvr = |change: fn(&mut flw::Srvr)| {
+    let srvr = |change: fn(&mut words::SrvrResponse)| {
         let mut report = base();
         change(report.srvr.as_mut().unwrap());
         report
@@ -56,14 +56,20 @@ fn each_limit_is_a_finding() {
     let connections =
         " /10.0.0.7:1[1](recved=1)\n /10.0.0.7:2[1](recved=1)\n /10.0.0.8:1[1](recved=1)\n";
     let paths = (0..10_001).map(|n| format!("/{n}")).collect();
-    let ephemerals = flw::Dump { ephemerals: [(0x11, paths)].into(), ..flw::Dump::default() };
+    let ephemerals = words::DumpResponse {
+        ephemerals: [(0x11, paths)].into(),
+        ..words::DumpResponse::default()
+    };
     let watches = WatchSummary { connections: 1, paths: 1, watches: 500_001 };
-    let conf = Conf::parse("maxClientCnxns=2").unwrap();
+    let conf = ConfResponse::parse("maxClientCnxns=2").unwrap();
     let one_folder = "dataDir=/data\ndataDirSize=12884901888\ndataLogDir=/data\n\
                       dataLogSize=12884901888\n";
-    let cons = flw::connections(connections);
+    let cons = words::connections(connections);
     for (report, expected) in [
-        (ProbeReport { cons: Err(Trouble::NotListed), ..base() }, "warning zk:1: refuses cons"),
+        (
+            ProbeReport { cons: Err(ProbeTrouble::NotListed), ..base() },
+            "warning zk:1: refuses cons",
+        ),
         (
             ProbeReport { mntr: mntr(files), ..base() },
             "warning zk:1: 80 of 100 file descriptors are open",
@@ -92,7 +98,7 @@ fn each_limit_is_a_finding() {
             "warning zk:1: has rejected 3 large requests since its start",
         ),
         (
-            ProbeReport { conf: Ok(Conf::parse(one_folder).unwrap()), ..base() },
+            ProbeReport { conf: Ok(ConfResponse::parse(one_folder).unwrap()), ..base() },
             "warning zk:1: has 12.0 GiB of logs and snapshots in /data",
         ),
         (srvr(|srvr| srvr.outstanding = Some(101)), "warning zk:1: 101 requests are waiting"),
@@ -125,7 +131,10 @@ fn the_end_of_a_session_is_judged_by_the_bytes_of_its_paths() {
     let path = |n: u64| format!("/{n:0>995}");
     let judged = |nodes: u64, limit| {
         let paths = (0..nodes).map(path).collect();
-        let dump = flw::Dump { ephemerals: [(0x11, paths)].into(), ..flw::Dump::default() };
+        let dump = words::DumpResponse {
+            ephemerals: [(0x11, paths)].into(),
+            ..words::DumpResponse::default()
+        };
         let report = ProbeReport { dump: Ok(dump), ..serving(1, ServerMode::Leader, 5) };
         let reports =
             [report, serving(2, ServerMode::Follower, 5), serving(3, ServerMode::Follower, 5)];
@@ -133,8 +142,8 @@ fn the_end_of_a_session_is_judged_by_the_bytes_of_its_paths() {
         found.iter().map(|finding| finding.severity).collect::<Vec<_>>()
     };
     assert_eq!(judged(524, MAX_PACKET), []);
-    assert_eq!(judged(525, MAX_PACKET), [Severity::Warning]);
-    assert_eq!(judged(1_049, MAX_PACKET), [Severity::Error]);
+    assert_eq!(judged(525, MAX_PACKET), [FindingSeverity::Warning]);
+    assert_eq!(judged(1_049, MAX_PACKET), [FindingSeverity::Error]);
     assert_eq!(judged(1_049, 4 * MAX_PACKET), []);
 }
 
@@ -145,8 +154,8 @@ fn different_settings_are_a_finding() {
         serving(2, ServerMode::Follower, 5),
         serving(3, ServerMode::Follower, 5),
     ];
-    reports[0].conf = Ok(Conf::parse("tickTime=2000\ndataDir=a").unwrap());
-    reports[1].conf = Ok(Conf::parse("tickTime=500\ndataDir=b").unwrap());
+    reports[0].conf = Ok(ConfResponse::parse("tickTime=2000\ndataDir=a").unwrap());
+    reports[1].conf = Ok(ConfResponse::parse("tickTime=500\ndataDir=b").unwrap());
     assert_eq!(
         texts(&servers(&reports, Some(3), 3, MAX_PACKET)),
         ["warning ensemble: servers differ in tickTime: 2000, 500"]
@@ -171,7 +180,7 @@ fn clocks_are_compared_with_the_time_of_the_connect() {
 
 #[test]
 fn nodes_are_judged_by_their_stats() {
-    let judged = |path: &str, stat: &Stat, list| node(path, stat, list, MAX_PACKET);
+    let judged = |path: &str, stat: &Stat, list| of_node(path, stat, list, MAX_PACKET);
     let plain = Stat::default();
     assert_eq!(judged("/a", &plain, 0), []);
     let large = Stat { data_length: 600_000, num_children: 60_000, ..Stat::default() };
@@ -179,7 +188,7 @@ fn nodes_are_judged_by_their_stats() {
         texts(&judged("/a", &large, 0)),
         ["warning /a: has 600000 bytes", "warning /a: has 60000 children"]
     );
-    assert_eq!(texts(&node("/a", &large, 0, 4 << 20)), ["warning /a: has 60000 children"]);
+    assert_eq!(texts(&of_node("/a", &large, 0, 4 << 20)), ["warning /a: has 60000 children"]);
     let names = vec!["n".repeat(600); 1_000];
     let long = Stat { num_children: 1_000, ..Stat::default() };
     assert_eq!(
@@ -195,19 +204,19 @@ fn nodes_are_judged_by_their_stats() {
 #[test]
 fn settings_of_the_admin_server_are_judged() {
     let server = serving(1, ServerMode::Leader, 5).server;
-    let of = |purge_hours| ServerSettings { max_packet: None, purge_hours };
+    let of = |purge_hours| AdminSettings { max_packet: None, purge_hours };
     assert_eq!(settings(&server, &of(None)), None);
     assert_eq!(settings(&server, &of(Some(24))), None);
     let found = settings(&server, &of(Some(0))).unwrap();
     assert_eq!(found.line.as_deref(), Some("autopurge.purgeInterval=24"));
-    let with = |max_packet| Ok(ServerSettings { max_packet, purge_hours: None });
-    let all = [with(Some(4 << 20)), with(None), with(Some(2 << 20)), Err(Trouble::Late)];
+    let with = |max_packet| Ok(AdminSettings { max_packet, purge_hours: None });
+    let all = [with(Some(4 << 20)), with(None), with(Some(2 << 20)), Err(ProbeTrouble::Late)];
     assert_eq!(max_packet(all.iter()), 2 << 20);
     assert_eq!(max_packet([].iter()), MAX_PACKET);
 }
 
 fn lock_with(acl: &str, contenders: &[(&str, &str)]) -> LockAcls {
-    let list = |text: &str| -> Vec<Acl> { acls::parse(text).unwrap() };
+    let list = |text: &str| -> Vec<Acl> { acl::parse(text).unwrap() };
     let contenders = contenders.iter().map(|(name, acl)| ((*name).to_owned(), Some(list(acl))));
     LockAcls { path: "/l".to_owned(), acl: list(acl), contenders: contenders.collect() }
 }

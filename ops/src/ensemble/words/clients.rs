@@ -4,31 +4,38 @@ use super::id::id;
 
 /// A connection of a client.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ClientConnection {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ClientConnection {
     /// Address and port of the client.
-    pub(crate) address: String,
+    pub address: String,
     /// Requests without a response.
-    pub(crate) queued: u64,
-    pub(crate) received: u64,
-    pub(crate) sent: u64,
+    pub queued: u64,
+    /// Requests received on this connection.
+    pub received: u64,
+    /// Responses and events sent on this connection.
+    pub sent: u64,
     /// `None` for a connection that sent a four-letter word.
-    pub(crate) session: Option<i64>,
-    pub(crate) last_operation: Option<String>,
+    pub session: Option<i64>,
+    /// The last operation in four letters, such as `PING` or `GETD`.
+    pub last_operation: Option<String>,
     /// The time of the connect, in milliseconds since 1970.
-    pub(crate) established: Option<i64>,
+    pub established: Option<i64>,
     /// The session timeout, in milliseconds.
-    pub(crate) timeout: Option<u64>,
-    pub(crate) last_zxid: Option<i64>,
+    pub timeout: Option<u64>,
+    /// The last transaction that the client has seen.
+    pub last_zxid: Option<i64>,
     /// The time of the last response, in milliseconds of a clock that only this server knows.
-    pub(crate) last_response: Option<i64>,
+    pub last_response: Option<i64>,
     /// The average latency, in milliseconds.
-    pub(crate) average_latency: Option<f64>,
+    pub average_latency: Option<f64>,
     /// The greatest latency, in milliseconds.
-    pub(crate) greatest_latency: Option<f64>,
+    pub greatest_latency: Option<f64>,
 }
 
 /// Parses the response to `cons` or `stat`.
-pub(crate) fn connections(text: &str) -> Vec<ClientConnection> {
+#[must_use]
+pub fn connections(text: &str) -> Vec<ClientConnection> {
     text.lines().filter_map(connection).collect()
 }
 

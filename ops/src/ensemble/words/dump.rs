@@ -6,21 +6,25 @@ use super::id::id;
 
 /// The response to `dump`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Dump {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct DumpResponse {
     /// The sessions. A follower knows them too, but not when they expire.
-    pub(crate) sessions: BTreeMap<i64, DumpedSession>,
+    pub sessions: BTreeMap<i64, DumpedSession>,
     /// The ephemeral nodes of each session.
-    pub(crate) ephemerals: BTreeMap<i64, Vec<String>>,
+    pub ephemerals: BTreeMap<i64, Vec<String>>,
 }
 
-/// A session.
+/// A session in the response to `dump`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct DumpedSession {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct DumpedSession {
     /// The session timeout, in milliseconds. A leader does not write it.
-    pub(crate) timeout: Option<u64>,
+    pub timeout: Option<u64>,
     /// The time at which the leader expires the session unless it hears of it before, as the
     /// leader writes it: in its time zone, to the second.
-    pub(crate) expires: Option<String>,
+    pub expires: Option<String>,
 }
 
 /// The part of the response that is being read.
@@ -30,9 +34,10 @@ enum DumpPart {
     Connections,
 }
 
-/// Parses the response.
-pub(crate) fn dump(text: &str) -> Dump {
-    let mut dump = Dump::default();
+/// Parses the response to `dump`.
+#[must_use]
+pub fn dump(text: &str) -> DumpResponse {
+    let mut dump = DumpResponse::default();
     let mut part = DumpPart::Connections;
     for line in text.lines() {
         if let Some(next) = DumpPart::begins(line) {

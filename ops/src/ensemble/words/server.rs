@@ -7,17 +7,27 @@ use super::id::id;
 
 /// The role of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ServerMode {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum ServerMode {
+    /// The only server, without an ensemble.
     Standalone,
+    /// It orders the writes of an ensemble.
     Leader,
+    /// It follows the leader, and votes.
     Follower,
+    /// It follows the leader without a vote.
     Observer,
+    /// It has no quorum, and only serves reads.
     ReadOnly,
+    /// A role that is not known here, in the words of the server.
     Other(String),
 }
 
 impl ServerMode {
-    pub(crate) fn parse(text: &str) -> Self {
+    /// Parses the role as `srvr` and `mntr` write it.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
         match text {
             "standalone" => Self::Standalone,
             "leader" => Self::Leader,
@@ -28,8 +38,9 @@ impl ServerMode {
         }
     }
 
-    /// Returns `true` if the server orders the writes.
-    pub(crate) const fn leads(&self) -> bool {
+    /// Returns `true` if the server orders the writes: a leader, or a standalone server.
+    #[must_use]
+    pub const fn leads(&self) -> bool {
         matches!(self, Self::Leader | Self::Standalone)
     }
 }
@@ -47,25 +58,37 @@ impl fmt::Display for ServerMode {
     }
 }
 
-/// The response to `srvr`.
+/// The response to `srvr`. A value is `None` if the server does not report it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Srvr {
-    pub(crate) version: Option<String>,
-    pub(crate) read_only: bool,
-    /// The average latency, in milliseconds, and the greatest.
-    pub(crate) latency: Option<(f64, f64)>,
-    pub(crate) received: Option<u64>,
-    pub(crate) sent: Option<u64>,
-    pub(crate) connections: Option<u64>,
-    pub(crate) outstanding: Option<u64>,
-    pub(crate) zxid: Option<i64>,
-    pub(crate) mode: Option<ServerMode>,
-    pub(crate) nodes: Option<u64>,
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SrvrResponse {
+    /// The version, with the build.
+    pub version: Option<String>,
+    /// `true` in read-only mode.
+    pub read_only: bool,
+    /// The average latency since the start of the server, in milliseconds, and the greatest.
+    pub latency: Option<(f64, f64)>,
+    /// The requests received since the start.
+    pub received: Option<u64>,
+    /// The responses and events sent since the start.
+    pub sent: Option<u64>,
+    /// The number of connections.
+    pub connections: Option<u64>,
+    /// The number of requests without a response.
+    pub outstanding: Option<u64>,
+    /// The last transaction that the server has applied.
+    pub zxid: Option<i64>,
+    /// The role.
+    pub mode: Option<ServerMode>,
+    /// The number of nodes.
+    pub nodes: Option<u64>,
 }
 
-impl Srvr {
-    /// Parses the response; `None` if it is none to `srvr`.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+impl SrvrResponse {
+    /// Parses the response; `None` if it has neither a version nor a role.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let mut srvr = Self::default();
         for line in text.lines() {
             if line.starts_with("READ-ONLY mode") {
@@ -92,7 +115,8 @@ impl Srvr {
     }
 
     /// Returns the number of the version, without the build.
-    pub(crate) fn release(&self) -> Option<&str> {
+    #[must_use]
+    pub fn release(&self) -> Option<&str> {
         self.version.as_deref().map(release)
     }
 }
@@ -110,13 +134,17 @@ fn latency(text: &str) -> Option<(f64, f64)> {
 
 /// The response to `mntr`: metrics by name, with the prefix `zk_`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Mntr {
-    pub(crate) metrics: BTreeMap<String, String>,
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct MntrResponse {
+    /// The metrics, as the server writes them.
+    pub metrics: BTreeMap<String, String>,
 }
 
-impl Mntr {
+impl MntrResponse {
     /// Parses the response; `None` if it has no metric.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let metric = |line: &str| {
             let (name, value) = line.split_once(|c: char| c.is_ascii_whitespace())?;
             name.starts_with("zk_").then(|| (name.to_owned(), value.trim().to_owned()))
@@ -126,30 +154,37 @@ impl Mntr {
     }
 
     /// Returns a metric, by its name without the prefix.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
         self.metrics.get(&format!("zk_{name}")).map(String::as_str)
     }
 
     /// Returns a metric that is a finite number, by its name without the prefix.
-    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok().filter(|number: &f64| number.is_finite())
     }
 
     /// Returns a metric that is a count, by its name without the prefix.
-    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
         self.text(name)?.parse().ok()
     }
 }
 
 /// The response to `conf`: settings by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Conf {
-    pub(crate) settings: BTreeMap<String, String>,
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct ConfResponse {
+    /// The settings, as the server writes them.
+    pub settings: BTreeMap<String, String>,
 }
 
-impl Conf {
+impl ConfResponse {
     /// Parses the response; `None` if it has no setting.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let setting = |line: &str| {
             let (name, value) = line.split_once('=')?;
             Some((name.trim().to_owned(), value.trim().to_owned()))
@@ -158,17 +193,21 @@ impl Conf {
         (!settings.is_empty()).then_some(Self { settings })
     }
 
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+    /// Returns a setting that is a whole number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
         self.settings.get(name)?.parse().ok()
     }
 
     /// Returns the id of the server.
-    pub(crate) fn server_id(&self) -> Option<u64> {
+    #[must_use]
+    pub fn server_id(&self) -> Option<u64> {
         self.number("serverId").or_else(|| self.number("server_id"))
     }
 
     /// Returns the lines of the members, as in `/zookeeper/config`.
-    pub(crate) fn membership(&self) -> String {
+    #[must_use]
+    pub fn membership(&self) -> String {
         let members = self.settings.iter().filter(|(name, _)| name.starts_with("server."));
         members.map(|(name, value)| format!("{name}={value}\n")).collect()
     }

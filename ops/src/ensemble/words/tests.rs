@@ -8,8 +8,8 @@ macro_rules! golden {
     };
 }
 
-fn srvr(text: &str) -> Srvr {
-    Srvr::parse(text).expect("a response to srvr")
+fn srvr(text: &str) -> SrvrResponse {
+    SrvrResponse::parse(text).expect("a response to srvr")
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn servers_of_each_release_tell_their_state() {
 #[test]
 fn metrics_are_found_by_name() {
     for text in [golden!("apache-3.8-mntr"), golden!("apache-3.9-mntr")] {
-        let mntr = Mntr::parse(text).expect("metrics");
+        let mntr = MntrResponse::parse(text).expect("metrics");
         assert_eq!(mntr.text("server_state"), Some("follower"));
         assert_eq!(mntr.text("peer_state"), Some("following - broadcast"));
         assert_eq!(mntr.count("znode_count"), Some(14));
@@ -83,7 +83,7 @@ fn metrics_are_found_by_name() {
         assert_eq!(mntr.number("server_state"), None);
         assert_eq!(mntr.number("missing"), None);
     }
-    let keeper = Mntr::parse(golden!("keeper-mntr")).expect("metrics");
+    let keeper = MntrResponse::parse(golden!("keeper-mntr")).expect("metrics");
     assert_eq!(keeper.count("synced_followers"), Some(2));
 }
 
@@ -159,7 +159,7 @@ fn configurations_name_the_server_and_the_members() {
         (golden!("apache-3.9-conf"), 1, 3),
         (golden!("keeper-conf"), 3, 0),
     ] {
-        let conf = Conf::parse(text).expect("settings");
+        let conf = ConfResponse::parse(text).expect("settings");
         assert_eq!(conf.server_id(), Some(id));
         assert_eq!(conf.membership().lines().count(), members);
     }
@@ -184,22 +184,25 @@ fn watches_are_counted_and_listed() {
 #[test]
 fn refusals_are_not_data() {
     for (text, expected) in [
-        ("", Some(FlwRefusal::Silent)),
-        ("mntr is not executed because it is not in the whitelist.\n", Some(FlwRefusal::NotListed)),
+        ("", Some(WordRefusal::Silent)),
+        (
+            "mntr is not executed because it is not in the whitelist.\n",
+            Some(WordRefusal::NotListed),
+        ),
         (
             "This ZooKeeper instance is not currently serving requests\n",
-            Some(FlwRefusal::NotServing),
+            Some(WordRefusal::NotServing),
         ),
-        ("This instance is not currently serving requests", Some(FlwRefusal::NotServing)),
+        ("This instance is not currently serving requests", Some(WordRefusal::NotServing)),
         ("imok", None),
         ("\n", None),
         (golden!("apache-3.9-srvr"), None),
     ] {
         assert_eq!(refusal(text), expected, "{text:?}");
         if expected.is_some() {
-            assert!(Srvr::parse(text).is_none() && Mntr::parse(text).is_none());
-            assert!(Conf::parse(text).is_none() && WatchSummary::parse(text).is_none());
-            assert!(connections(text).is_empty() && dump(text) == Dump::default());
+            assert!(SrvrResponse::parse(text).is_none() && MntrResponse::parse(text).is_none());
+            assert!(ConfResponse::parse(text).is_none() && WatchSummary::parse(text).is_none());
+            assert!(connections(text).is_empty() && dump(text) == DumpResponse::default());
         }
     }
 }
@@ -207,15 +210,20 @@ fn refusals_are_not_data() {
 #[test]
 fn words_that_change_the_server_are_not_known() {
     for word in ["srst", "crst", "stmk", "csnp", "rqld", "SRVR", ""] {
-        assert_eq!(Word::parse(word), None);
+        assert_eq!(FourLetterWord::parse(word), None);
     }
-    for word in Word::ALL {
-        assert_eq!(Word::parse(word.text()), Some(*word));
+    for word in FourLetterWord::ALL {
+        assert_eq!(FourLetterWord::parse(word.text()), Some(*word));
     }
 }
 
 fn parse_all(text: &str) {
-    let _ = (refusal(text), Srvr::parse(text), Mntr::parse(text), Conf::parse(text));
+    let _ = (
+        refusal(text),
+        SrvrResponse::parse(text),
+        MntrResponse::parse(text),
+        ConfResponse::parse(text),
+    );
     let _ = (connections(text), WatchSummary::parse(text), lists(text), dump(text));
 }
 

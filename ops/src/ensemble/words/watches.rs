@@ -2,15 +2,21 @@
 
 /// The response to `wchs`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct WatchSummary {
-    pub(crate) connections: u64,
-    pub(crate) paths: u64,
-    pub(crate) watches: u64,
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct WatchSummary {
+    /// The connections with watches.
+    pub connections: u64,
+    /// The watched paths.
+    pub paths: u64,
+    /// The watches of all connections.
+    pub watches: u64,
 }
 
 impl WatchSummary {
-    /// Parses the response; `None` if it is none to `wchs`.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Parses the response; `None` if it is not one to `wchs`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let (connections, rest) = lines.next()?.split_once(" connections watching ")?;
         let paths = rest.split(' ').next()?;
@@ -24,12 +30,13 @@ impl WatchSummary {
 }
 
 /// Headings, each with the indented lines below it.
-pub(crate) type Lists = Vec<(String, Vec<String>)>;
+pub type WatchLists = Vec<(String, Vec<String>)>;
 
 /// Parses the response to `wchp`, whose headings are paths, or to `wchc`, whose headings are
 /// sessions.
-pub(crate) fn lists(text: &str) -> Lists {
-    let mut lists = Lists::new();
+#[must_use]
+pub fn lists(text: &str) -> WatchLists {
+    let mut lists = WatchLists::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         if line.starts_with(['\t', ' ']) {
             if let Some((_, items)) = lists.last_mut() {

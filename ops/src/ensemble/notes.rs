@@ -1,0 +1,134 @@
+//! Notes about servers that did not tell something.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::probe::{ProbeReport, ProbedServer};
+use super::trouble::ProbeTrouble;
+use super::words::FourLetterWord;
+use crate::error::Error;
+
+/// Something that a server did not tell, so that a result is incomplete.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ProbeNote {
+    /// A server refuses words, because they are not in its whitelist.
+    Refused {
+        /// The server.
+        server: ProbedServer,
+        /// The words.
+        words: Vec<FourLetterWord>,
+    },
+    /// A server did not respond to a word, for another reason.
+    Trouble {
+        /// The server.
+        server: ProbedServer,
+        /// The reason.
+        trouble: ProbeTrouble,
+    },
+    /// The admin server of a server did not help.
+    Admin {
+        /// The server.
+        server: ProbedServer,
+        /// The reason.
+        trouble: ProbeTrouble,
+    },
+    /// The client addresses of some members are not known, so they were not asked.
+    NoAddress {
+        /// The ids of the members.
+        members: Vec<u64>,
+    },
+    /// No server was asked.
+    NotAsked {
+        /// The reason.
+        error: Arc<Error>,
+    },
+}
+
+impl fmt::Display for ProbeNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { server, words } => {
+                let names: Vec<_> = words.iter().map(|word| word.text()).collect();
+                write!(f, "{server} refuses {}: ", names.join(", "))?;
+                write!(f, "set {} in zoo.cfg", whitelist_line(words))
+            }
+            Self::Trouble { server, trouble } => write!(f, "{server}: {trouble}"),
+            Self::Admin { server, trouble } => write!(f, "{server}: admin server: {trouble}"),
+            Self::NoAddress { members } => {
+                let members: Vec<_> = members.iter().map(|id| format!("server.{id}")).collect();
+                let note =
+                    "without a client port in the configuration: name it in the connect string";
+                write!(f, "{} {note}", members.join(", "))
+            }
+            Self::NotAsked { error } => error.fmt(f),
+        }
+    }
+}
+
+/// Returns the notes about the words without a response, for the servers in their order.
+#[must_use]
+pub fn notes(reports: &[ProbeReport]) -> Vec<ProbeNote> {
+    let mut notes = Vec::new();
+    for report in reports {
+        let mut refused = BTreeSet::new();
+        for (word, trouble) in report.refused() {
+            if *trouble == ProbeTrouble::NotListed {
+                refused.insert(word);
+            }
+        }
+        let server = || report.server.clone();
+        if !refused.is_empty() {
+            let words = refused.into_iter().collect();
+            notes.push(ProbeNote::Refused { server: server(), words });
+        }
+        let mut others = report
+            .refused()
+            .into_iter()
+            .filter(|(_, trouble)| **trouble != ProbeTrouble::NotListed);
+        if let Some((_, trouble)) = others.next() {
+            notes.push(ProbeNote::Trouble { server: server(), trouble: trouble.clone() });
+        }
+        if let Some(trouble) = &report.admin {
+            notes.push(ProbeNote::Admin { server: server(), trouble: trouble.clone() });
+        }
+    }
+    notes
+}
+
+/// Returns the line of `zoo.cfg` that allows the words of all operations, and these. It replaces
+/// the line that there is.
+#[must_use]
+pub fn whitelist_line(refused: &[FourLetterWord]) -> String {
+    let used = [
+        FourLetterWord::Srvr,
+        FourLetterWord::Mntr,
+        FourLetterWord::Conf,
+        FourLetterWord::Cons,
+        FourLetterWord::Dump,
+        FourLetterWord::Wchs,
+    ];
+    let more = refused.iter().copied().filter(|word| !used.contains(word));
+    let words: Vec<_> = used.into_iter().chain(more).map(FourLetterWord::text).collect();
+    format!("4lw.commands.whitelist={}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ensemble::health::tests::serving;
+    use crate::ensemble::words::ServerMode;
+
+    #[test]
+    fn a_refusal_names_the_line_that_allows_the_words() {
+        let mut refusing = serving(1, ServerMode::Leader, 9);
+        refusing.cons = Err(ProbeTrouble::NotListed);
+        refusing.wchp = Err(ProbeTrouble::NotListed);
+        refusing.admin = Some(ProbeTrouble::Late);
+        let notes: Vec<_> = notes(&[refusing]).iter().map(ToString::to_string).collect();
+        let expected = "zk:1 refuses cons, wchp: set 4lw.commands.whitelist=\
+                        srvr, mntr, conf, cons, dump, wchs, wchp in zoo.cfg";
+        assert_eq!(notes, [expected, "zk:1: admin server: no response in time"]);
+    }
+}
