@@ -1,11 +1,30 @@
 //! Walks over subtrees, in requests for many nodes at a time.
+//!
+//! A walk lists at most 1,024 nodes in a request, and 4,096 at a time. Data are read in batches
+//! that begin with 32 nodes and grow only while responses stay below 1 MiB.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = zk_curator_testing::TestServer::start().await;
+//! # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+//! # zk.start().await?;
+//! # zk.create("/a/b").creating_parents().data("xyz").await?;
+//! use zk_curator_ops::tree::walk;
+//!
+//! let nodes = walk::list(&zk, "/a", usize::MAX, |_| true).await?;
+//! let paths: Vec<_> = nodes.into_iter().map(|node| node.path).collect();
+//! let mut bytes = 0;
+//! let unreadable = walk::read(&zk, &paths, |node| bytes += node.data.len()).await?;
+//! assert_eq!((paths.len(), bytes, unreadable.len()), (2, 3, 0));
+//! # Ok(()) }
+//! ```
 
 use bytes::Bytes;
 use zk_curator::op::ReadResult;
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
 
+use super::unreadable::UnreadableNodes;
 use crate::path;
-use crate::unreadable::UnreadableNodes;
 
 /// The lists of children in one request.
 const LISTS_PER_REQUEST: usize = 1_024;
@@ -18,29 +37,38 @@ const SMALL: usize = 1 << 20;
 
 /// A node, without its data.
 #[derive(Debug, Clone)]
-pub(crate) struct ListedNode {
-    pub(crate) path: String,
+#[non_exhaustive]
+pub struct ListedNode {
+    /// The path.
+    pub path: String,
     /// The number of steps from the root of the walk.
-    pub(crate) depth: usize,
+    pub depth: usize,
     /// The names of the children, sorted.
-    pub(crate) children: Vec<String>,
+    pub children: Vec<String>,
     /// The reason why the children could not be listed: there may be some.
-    pub(crate) hidden: Option<ErrorKind>,
+    pub hidden: Option<ErrorKind>,
 }
 
 /// A node with its data.
 #[derive(Debug, Clone)]
-pub(crate) struct WalkNode {
-    pub(crate) path: String,
-    pub(crate) data: Bytes,
-    pub(crate) stat: Stat,
+#[non_exhaustive]
+pub struct WalkNode {
+    /// The path.
+    pub path: String,
+    /// The data, as they are stored; empty for null data.
+    pub data: Bytes,
+    /// The stat.
+    pub stat: Stat,
 }
 
-/// Lists the nodes of a subtree down to a depth, in no order but parents first. `keep` decides
-/// whether a node, and everything below it, is visited. Nodes that are deleted meanwhile are left
-/// out. Nodes that cannot be read are not: their parents name them. Fails if the root does not
-/// exist, or cannot be read.
-pub(crate) async fn list(
+/// Lists the nodes of a subtree down to a depth, level by level, so parents come first. Depth 0 is
+/// the root alone. `keep` decides by its path if a node, and everything below it, is visited. Nodes
+/// that are deleted during the walk are left out. Nodes that cannot be read are not: their parents
+/// name them.
+///
+/// # Errors
+/// Those of the framework: `NoNode` if the root does not exist, and `NoAuth` if it cannot be read.
+pub async fn list(
     zk: &CuratorFramework,
     root: &str,
     depth: usize,
@@ -79,14 +107,18 @@ pub(crate) async fn list(
 }
 
 /// Returns the nodes whose children could not be listed.
-pub(crate) fn hidden<'a>(nodes: impl IntoIterator<Item = &'a ListedNode>) -> UnreadableNodes {
+#[must_use]
+pub fn hidden<'a>(nodes: impl IntoIterator<Item = &'a ListedNode>) -> UnreadableNodes {
     let hidden = nodes.into_iter().filter_map(|node| Some((node.path.clone(), node.hidden?)));
     hidden.collect()
 }
 
-/// Reads the data of nodes, and passes each to `with`. Nodes that were deleted are left out.
-/// Returns those that cannot be read.
-pub(crate) async fn read(
+/// Reads the data of nodes, and passes each node to `with`, in their order. Nodes that were deleted
+/// are left out. Returns those that cannot be read.
+///
+/// # Errors
+/// Those of the framework, except the errors of single nodes.
+pub async fn read(
     zk: &CuratorFramework,
     paths: &[String],
     mut with: impl FnMut(WalkNode),
