@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zk_curator::op::{CreateOp, SetDataOp, Transaction, fan_out};
-use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
+use zk_curator::{Acl, CreateMode, CuratorFramework, Error as FrameworkError, ErrorKind};
 
-use crate::exit::{CommandFailure, Exit};
+use crate::error::Error;
 use crate::path;
-use crate::walk::{self, WalkPace};
+use crate::tree::walk::{self, WalkPace};
 
 /// The greatest size of a transaction in bytes: half of what servers accept by default.
 pub(crate) const MAX_BYTES: usize = 512 << 10;
@@ -110,7 +110,7 @@ impl NodeChange {
     }
 
     /// Returns `true` if the node is as after this change.
-    async fn is_applied(&self, zk: &CuratorFramework) -> Result<bool, Error> {
+    async fn is_applied(&self, zk: &CuratorFramework) -> Result<bool, FrameworkError> {
         let paths = [self.path().to_owned()];
         let answer = walk::read_each(zk, &paths, &mut WalkPace::up_to(1)).await?.pop();
         let state = match answer.transpose() {
@@ -169,13 +169,13 @@ impl TransactionLimit {
 
 /// The size of changes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Size {
+pub(crate) struct TransactionSize {
     bytes: usize,
     ops: usize,
     limit: TransactionLimit,
 }
 
-impl Size {
+impl TransactionSize {
     pub(crate) const fn none(limit: TransactionLimit) -> Self {
         Self { bytes: 0, ops: 0, limit }
     }
@@ -206,7 +206,7 @@ impl Size {
 pub(crate) struct Applier<'a> {
     zk: &'a CuratorFramework,
     pending: Vec<NodeChange>,
-    size: Size,
+    size: TransactionSize,
     /// The ACLs to set after the transaction, with the versions that they replace.
     acls: Vec<(String, Vec<Acl>, i32)>,
     transactions: u64,
@@ -216,7 +216,7 @@ pub(crate) struct Applier<'a> {
 impl<'a> Applier<'a> {
     pub(crate) fn new(zk: &'a CuratorFramework) -> Self {
         let (pending, acls) = Default::default();
-        let size = Size::none(TransactionLimit::of(zk));
+        let size = TransactionSize::none(TransactionLimit::of(zk));
         Self { zk, pending, size, acls, transactions: 0, changes: 0 }
     }
 
@@ -225,7 +225,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Adds a change. Sends the earlier ones if there is no room for it in their transaction.
-    pub(crate) async fn push(&mut self, change: NodeChange) -> Result<(), CommandFailure> {
+    pub(crate) async fn push(&mut self, change: NodeChange) -> Result<(), Error> {
         let mut size = self.size;
         size.add(&change);
         if !size.fits() {
@@ -239,7 +239,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Adds the changes that raise the counter of a parent.
-    pub(crate) async fn burn(&mut self, parent: &str, numbers: u64) -> Result<(), CommandFailure> {
+    pub(crate) async fn burn(&mut self, parent: &str, numbers: u64) -> Result<(), Error> {
         for change in burns(parent, numbers, self.size.limit) {
             self.push(change).await?;
         }
@@ -252,19 +252,19 @@ impl<'a> Applier<'a> {
         path: String,
         acl: Vec<Acl>,
         version: i32,
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<(), Error> {
         self.acls.push((path, acl, version));
         if self.acls.len() >= MAX_OPS { self.flush().await } else { Ok(()) }
     }
 
     /// Sends what is left.
-    pub(crate) async fn flush(&mut self) -> Result<(), CommandFailure> {
+    pub(crate) async fn flush(&mut self) -> Result<(), Error> {
         if !self.pending.is_empty() {
             self.commit().await.map_err(|error| self.explain(error))?;
             self.transactions += 1;
             self.changes += u64::try_from(self.pending.len()).unwrap_or_default();
             self.pending.clear();
-            self.size = Size::none(self.size.limit);
+            self.size = TransactionSize::none(self.size.limit);
         }
         let acls = std::mem::take(&mut self.acls);
         let sets = acls
@@ -278,7 +278,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Sends a transaction. After a lost response, one of its changes tells if it was applied.
-    async fn commit(&self) -> Result<(), Error> {
+    async fn commit(&self) -> Result<(), FrameworkError> {
         let witness = self.pending.iter().find(|change| !matches!(change, NodeChange::Burn { .. }));
         for _ in 1..ATTEMPTS {
             match self.send().await {
@@ -302,22 +302,19 @@ impl<'a> Applier<'a> {
         self.send().await
     }
 
-    async fn send(&self) -> Result<(), Error> {
+    async fn send(&self) -> Result<(), FrameworkError> {
         let transaction = self.zk.transaction().uncompressed();
         let transaction = self.pending.iter().fold(transaction, |all, change| change.add(all));
         transaction.commit().await.map(drop)
     }
 
     /// Says what was done before a failure.
-    pub(crate) fn explain(&self, failure: impl Into<CommandFailure>) -> CommandFailure {
-        let failure = failure.into();
+    pub(crate) fn explain(&self, failure: impl Into<Error>) -> Error {
+        let failure: Error = failure.into();
         match self.changes {
-            0 if failure.exit() == Exit::UNKNOWN => failure,
-            0 => failure.hint("nothing was changed"),
-            changes => {
-                let done = format!("done in part: {changes} changes; then {failure}");
-                CommandFailure::new(Exit::PARTLY, done)
-            }
+            // It is not known if something was changed.
+            0 if failure.may_have_applied() => failure,
+            changes => Error::Interrupted { changes, source: Box::new(failure) },
         }
     }
 }
@@ -337,7 +334,7 @@ mod tests {
                 let total: usize = changes.iter().map(NodeChange::ops).sum();
                 assert_eq!(total as u64, numbers * 2);
                 for change in changes {
-                    let mut size = Size::none(limit);
+                    let mut size = TransactionSize::none(limit);
                     size.add(&change);
                     assert!(size.fits(), "{size:?}");
                 }

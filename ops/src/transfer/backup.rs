@@ -5,51 +5,229 @@
 //! moment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use zk_curator::watch::PersistentWatch;
-use zk_curator::{CuratorFramework, Error, ErrorKind};
+use zk_curator::{CuratorFramework, Error as FrameworkError, ErrorKind};
 
-use super::file::{BackupPart, BackupTarget};
-use super::format::{BackupHeader, Consistency, Trailer};
+use super::file::BackupPart;
+use super::format::{BackupConsistency, BackupHeader, BackupTrailer};
 use super::record::TransferRecord;
 use super::settle::ChangedNodes;
 use super::source::{self, SourceWalk};
-use crate::exit::CommandFailure;
+use crate::error::Error;
 use crate::node::hex;
 use crate::path;
-use crate::progress::ProgressLine;
-use crate::unreadable::UnreadableNodes;
-use crate::walk::WalkPace;
+use crate::progress::Progress;
+use crate::tree::unreadable::UnreadableNodes;
+use crate::tree::walk::WalkPace;
 
-/// The options of a backup.
-#[derive(Debug)]
-pub(crate) struct BackupOptions<'a> {
-    pub(crate) root: &'a str,
-    pub(crate) file: &'a BackupTarget,
-    pub(crate) header: BackupHeader,
-    pub(crate) plain: bool,
-    /// The time to find a moment without a change, after the tree was read.
-    pub(crate) within: Duration,
-    /// Publishes no file that is not exact.
-    pub(crate) exact_only: bool,
+/// A backup of a subtree.
+///
+/// Below the root of the servers, their own nodes, `/zookeeper`, are left out. The file contains
+/// the data of nodes with an ACL, so only its owner may read it.
+#[derive(Debug, Clone)]
+pub struct Backup<'a> {
+    root: String,
+    plain: bool,
+    within: Duration,
+    exact_only: bool,
+    progress: Progress<'a>,
 }
 
 /// A finished backup.
 #[derive(Debug)]
-pub(crate) struct Summary {
-    pub(crate) trailer: Trailer,
-    /// The nodes that are missing in the file.
-    pub(crate) unreadable: UnreadableNodes,
-    pub(crate) ephemerals: u64,
-    /// The nodes with hidden passwords in their ACLs.
-    pub(crate) masked: u64,
-    /// The reason why the changed nodes are not known.
-    pub(crate) gap: Option<&'static str>,
-    /// `true` if the file was published.
-    pub(crate) published: bool,
+#[non_exhaustive]
+pub struct BackupSummary {
+    /// The last line of the file.
+    pub trailer: BackupTrailer,
+    /// The nodes that are missing in the file, with the nodes below them.
+    pub unreadable: UnreadableNodes,
+    /// The number of ephemeral nodes.
+    pub ephemerals: u64,
+    /// The number of nodes with hidden passwords in their ACLs, which cannot be restored with them.
+    pub masked: u64,
+    /// The reason why the changed nodes are not known, if the backup is fuzzy.
+    pub gap: Option<&'static str>,
+    /// `true` if the file was written.
+    pub published: bool,
+}
+
+impl<'a> Backup<'a> {
+    /// Describes a backup of a node and the nodes below it.
+    #[must_use]
+    pub fn new(root: impl Into<String>) -> Self {
+        Self {
+            root: root.into(),
+            plain: false,
+            within: Duration::from_secs(30),
+            exact_only: false,
+            progress: Progress::none(),
+        }
+    }
+
+    /// Writes plain text. Default: compressed with gzip.
+    #[must_use]
+    pub const fn plain(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
+    /// Sets the time to find a moment without a change, after the tree was read. Zero looks once.
+    /// Default: 30 s.
+    #[must_use]
+    pub const fn within(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
+
+    /// Writes no file if the nodes of one moment are not found. Default: the file is written, and
+    /// its trailer names the other nodes.
+    #[must_use]
+    pub const fn exact_only(mut self) -> Self {
+        self.exact_only = true;
+        self
+    }
+
+    /// Reports the nodes that were read. Default: none.
+    #[must_use]
+    pub const fn progress(mut self, progress: Progress<'a>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Writes the backup to a file, which is replaced when the backup is complete.
+    ///
+    /// # Errors
+    /// [`Framework`](Error::Framework) and [`File`](Error::File). A node that cannot be read is not
+    /// an error, unless it is the root.
+    ///
+    /// # Cancel safety
+    /// A dropped future leaves no file, and does not change an existing one.
+    pub async fn write(
+        &self,
+        zk: &CuratorFramework,
+        file: impl AsRef<Path>,
+    ) -> Result<BackupSummary, Error> {
+        let file = file.as_ref();
+        let (part, summary) = self.read(zk, file).await?;
+        if summary.published {
+            part.publish(file)?;
+        }
+        Ok(summary)
+    }
+
+    /// Writes the backup to an output when it is complete. Until then, it is in the directory for
+    /// temporary files.
+    ///
+    /// # Errors
+    /// As of [`write`](Self::write), and [`Output`](Error::Output).
+    ///
+    /// # Cancel safety
+    /// A dropped future leaves no file, and has written nothing.
+    pub async fn write_to(
+        &self,
+        zk: &CuratorFramework,
+        output: &mut impl Write,
+    ) -> Result<BackupSummary, Error> {
+        let place = std::env::temp_dir().join("zkc-backup");
+        let (part, summary) = self.read(zk, &place).await?;
+        if summary.published {
+            part.copy_to(output)?;
+        }
+        Ok(summary)
+    }
+
+    /// Reads the nodes into a file next to a place.
+    async fn read(
+        &self,
+        zk: &CuratorFramework,
+        place: &Path,
+    ) -> Result<(BackupPart, BackupSummary), Error> {
+        let taken = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let header = BackupHeader::new(&self.root, taken, &zk.connect_string());
+        let begin = || BackupPart::create(place, &header, self.plain);
+        let mut follow = Follow::start(zk, &self.root).await?;
+        zk.sync(&self.root).await?;
+        let began = zk.last_zxid_seen();
+        let mut part = begin()?;
+        let (mut walk, mut counts) = (SourceWalk::new(&self.root, true), BackupCounts::default());
+        loop {
+            let found = walk.next(zk).await?;
+            if found.is_empty() {
+                break;
+            }
+            for node in &found {
+                counts.add(&node.record);
+                part.write(&node.record)?;
+            }
+            self.progress.add(found.len());
+            follow.note();
+        }
+        let mut unreadable = walk.into_unreadable();
+        let newer = self.settle(zk, &mut follow, &mut unreadable).await?;
+        let ended = zk.last_zxid_seen();
+        let is_exact = follow.changed.is_settled() || began.is_some() && began == ended;
+        let gap = follow.changed.gap().filter(|_| !is_exact);
+        let changed = if is_exact { Some(Vec::new()) } else { follow.changed.into_paths() };
+        let consistency =
+            if is_exact { BackupConsistency::Exact } else { BackupConsistency::Fuzzy };
+        let mut trailer = BackupTrailer::new(consistency, changed);
+        trailer.zxid = ended.map(hex);
+        trailer.unreadable = unreadable.iter().map(|(path, _)| path.to_owned()).collect();
+        if newer.is_empty() {
+            trailer = part.finish(trailer)?;
+        } else {
+            (part, trailer, counts) = combine(part, begin()?, newer, trailer, &self.root)?;
+        }
+        let published = is_exact || !self.exact_only;
+        let BackupCounts { ephemerals, masked } = counts;
+        Ok((part, BackupSummary { trailer, unreadable, ephemerals, masked, gap, published }))
+    }
+
+    /// Reads changed nodes again, until all nodes are of one moment or the time is over. Returns
+    /// the present state of the nodes that changed since they were written to the file.
+    async fn settle(
+        &self,
+        zk: &CuratorFramework,
+        follow: &mut Follow,
+        unreadable: &mut UnreadableNodes,
+    ) -> Result<BTreeMap<String, Option<TransferRecord>>, FrameworkError> {
+        let end = Instant::now() + self.within;
+        let (mut newer, mut pace) = (BTreeMap::new(), WalkPace::up_to(1_024));
+        loop {
+            // All events up to this moment precede the response.
+            zk.sync(&self.root).await?;
+            follow.note();
+            let is_over = Instant::now() >= end;
+            if follow.changed.is_settled() || follow.changed.gap().is_some() || is_over {
+                return Ok(newer);
+            }
+            let paths = follow.changed.take();
+            let mut rest = &paths[..];
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
+                let answers = source::read(zk, now, &mut pace, true).await?;
+                for (path, answer) in now.iter().zip(answers) {
+                    if !is_recorded(zk, path, &self.root) {
+                        continue;
+                    }
+                    unreadable.remove(path);
+                    if let Err(error) = &answer
+                        && error.kind() != ErrorKind::NoNode
+                    {
+                        unreadable.extend([(path.clone(), error.kind())]);
+                    }
+                    newer.insert(path.clone(), answer.ok().map(|(record, _)| record));
+                }
+                rest = later;
+            }
+        }
+    }
 }
 
 /// Numbers of the nodes of a file.
@@ -66,109 +244,25 @@ impl BackupCounts {
     }
 }
 
-/// Writes a backup.
-pub(crate) async fn backup(
-    zk: &CuratorFramework,
-    options: BackupOptions<'_>,
-    progress: &ProgressLine,
-) -> Result<Summary, CommandFailure> {
-    let mut follow = Follow::start(zk, options.root).await?;
-    zk.sync(options.root).await?;
-    let began = zk.last_zxid_seen();
-    let mut part = BackupPart::create(options.file, &options.header, options.plain)?;
-    let (mut walk, mut counts) = (SourceWalk::new(options.root, true), BackupCounts::default());
-    loop {
-        let found = walk.next(zk).await?;
-        if found.is_empty() {
-            break;
-        }
-        for node in &found {
-            counts.add(&node.record);
-            part.write(&node.record)?;
-        }
-        progress.add(found.len());
-        follow.note();
-    }
-    let mut unreadable = walk.into_unreadable();
-    let newer = settle(zk, &mut follow, &options, &mut unreadable).await?;
-    let ended = zk.last_zxid_seen();
-    let is_exact = follow.changed.is_settled() || began.is_some() && began == ended;
-    let gap = follow.changed.gap().filter(|_| !is_exact);
-    let changed = if is_exact { Some(Vec::new()) } else { follow.changed.into_paths() };
-    let consistency = if is_exact { Consistency::Exact } else { Consistency::Fuzzy };
-    let mut trailer = Trailer::new(consistency, changed);
-    trailer.zxid = ended.map(hex);
-    trailer.unreadable = unreadable.iter().map(|(path, _)| path.to_owned()).collect();
-    if newer.is_empty() {
-        trailer = part.finish(trailer)?;
-    } else {
-        (part, trailer, counts) = combine(part, newer, trailer, &options)?;
-    }
-    let published = is_exact || !options.exact_only;
-    if published {
-        part.publish(options.file)?;
-    }
-    let BackupCounts { ephemerals, masked } = counts;
-    Ok(Summary { trailer, unreadable, ephemerals, masked, gap, published })
-}
-
-/// Reads changed nodes again, until all nodes are of one moment or the time is over. Returns the
-/// present state of the nodes that changed since they were written to the file.
-async fn settle(
-    zk: &CuratorFramework,
-    follow: &mut Follow,
-    options: &BackupOptions<'_>,
-    unreadable: &mut UnreadableNodes,
-) -> Result<BTreeMap<String, Option<TransferRecord>>, Error> {
-    let end = Instant::now() + options.within;
-    let (mut newer, mut pace) = (BTreeMap::new(), WalkPace::up_to(1_024));
-    loop {
-        // All events up to this moment precede the response.
-        zk.sync(options.root).await?;
-        follow.note();
-        if follow.changed.is_settled() || follow.changed.gap().is_some() || Instant::now() >= end {
-            return Ok(newer);
-        }
-        let paths = follow.changed.take();
-        let mut rest = &paths[..];
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(pace.nodes().min(rest.len()));
-            let answers = source::read(zk, now, &mut pace, true).await?;
-            for (path, answer) in now.iter().zip(answers) {
-                if !is_recorded(zk, path, options.root) {
-                    continue;
-                }
-                unreadable.remove(path);
-                if let Err(error) = &answer
-                    && error.kind() != ErrorKind::NoNode
-                {
-                    unreadable.extend([(path.clone(), error.kind())]);
-                }
-                newer.insert(path.clone(), answer.ok().map(|(record, _)| record));
-            }
-            rest = later;
-        }
-    }
-}
-
 /// Returns `true` for the nodes that a backup of `root` contains.
 fn is_recorded(zk: &CuratorFramework, path: &str, root: &str) -> bool {
     path::is_system(zk, root) || !path::is_system(zk, path)
 }
 
-/// Copies a file with the newer states of nodes, and ends it.
+/// Copies a file with the newer states of nodes to another part, and ends that.
 fn combine(
     mut part: BackupPart,
+    next: BackupPart,
     mut newer: BTreeMap<String, Option<TransferRecord>>,
-    trailer: Trailer,
-    options: &BackupOptions<'_>,
-) -> Result<(BackupPart, Trailer, BackupCounts), CommandFailure> {
-    let mut copy = Copy {
-        part: BackupPart::create(options.file, &options.header, options.plain)?,
+    trailer: BackupTrailer,
+    root: &str,
+) -> Result<(BackupPart, BackupTrailer, BackupCounts), Error> {
+    let mut copy = NewerPart {
+        part: next,
         counts: BackupCounts::default(),
         parents: newer.keys().map(|path| (path::split(path).0.to_owned(), false)).collect(),
     };
-    part.finish(Trailer::new(trailer.consistency, None))?;
+    part.finish(BackupTrailer::new(trailer.consistency, None))?;
     // Nodes below these were read before, and have no parent any more in the file.
     let hidden: BTreeSet<&str> = trailer.unreadable.iter().map(String::as_str).collect();
     let is_hidden = |path: &str| {
@@ -176,7 +270,7 @@ fn combine(
             && path::ancestors(path).iter().any(|path| hidden.contains(path.as_str()))
     };
     let mut file = part.read()?;
-    while let Some(record) = file.next()? {
+    while let Some(record) = file.next_record()? {
         match newer.remove(&record.path) {
             _ if is_hidden(&record.path) => {}
             None => copy.write(&record)?,
@@ -188,7 +282,7 @@ fn combine(
     for record in newer.into_values().flatten() {
         let parent = path::split(&record.path).0;
         // Children of an unreadable node have events, but no place in the file.
-        if record.path == options.root || copy.parents.get(parent).is_some_and(|there| *there) {
+        if record.path == root || copy.parents.get(parent).is_some_and(|there| *there) {
             copy.write(&record)?;
         }
     }
@@ -197,15 +291,15 @@ fn combine(
 }
 
 /// The file with the newer states.
-struct Copy {
+struct NewerPart {
     part: BackupPart,
     counts: BackupCounts,
     /// The parents of newer nodes, and `true` for those that are in the file.
     parents: BTreeMap<String, bool>,
 }
 
-impl Copy {
-    fn write(&mut self, record: &TransferRecord) -> Result<(), CommandFailure> {
+impl NewerPart {
+    fn write(&mut self, record: &TransferRecord) -> Result<(), Error> {
         if let Some(there) = self.parents.get_mut(&record.path) {
             *there = true;
         }
@@ -222,7 +316,7 @@ struct Follow {
 }
 
 impl Follow {
-    async fn start(zk: &CuratorFramework, root: &str) -> Result<Self, Error> {
+    async fn start(zk: &CuratorFramework, root: &str) -> Result<Self, FrameworkError> {
         match zk.add_watch(root).recursive().await {
             Ok(watch) => Ok(Self { watch: Some(watch), changed: ChangedNodes::default() }),
             Err(error) if error.kind() == ErrorKind::Unsupported => {

@@ -10,9 +10,9 @@ use std::path::Path;
 use zk_curator::Stat;
 use zk_curator_recipes::inspect::{Node, recognise};
 
-use super::file::OpenBackup;
+use super::file::BackupReader;
 use super::record::{RecordKind, TransferRecord};
-use crate::exit::CommandFailure;
+use crate::error::Error;
 use crate::{node, path};
 
 /// Larger data say nothing about a recipe.
@@ -21,17 +21,17 @@ const MAX_DATA: usize = 4 << 10;
 const PROTECTED: &str = "_c_";
 
 /// Returns the paths of the ephemeral nodes that recipes have, in the file.
-pub(super) fn contenders(file: &Path) -> Result<BTreeSet<String>, CommandFailure> {
+pub(super) fn contenders(file: &Path) -> Result<BTreeSet<String>, Error> {
     let mut directories = BTreeMap::new();
-    let mut first = OpenBackup::open(file)?;
-    while let Some(record) = first.next()? {
+    let mut first = BackupReader::open(file)?;
+    while let Some(record) = first.next_record()? {
         if record.kind.is_ephemeral() {
             let directory = path::split(&record.path).0;
             directories.insert(directory.to_owned(), Node::new(directory));
         }
     }
-    let mut second = OpenBackup::open(file)?;
-    while let Some(record) = second.next()?.filter(|_| !directories.is_empty()) {
+    let mut second = BackupReader::open(file)?;
+    while let Some(record) = second.next_record()?.filter(|_| !directories.is_empty()) {
         if let Some(directory) = directories.get_mut(&record.path) {
             directory.data = of(&record).data;
         }

@@ -5,81 +5,159 @@ use std::collections::BTreeMap;
 use hmac_sha256::Hash;
 use zk_curator::{Acl, CreateMode, CuratorFramework, Stat};
 
-use super::apply::{Applier, NodeChange, Size, TransactionLimit};
-use super::plan::{Hazard, NAMED, Sequences, TransferStep};
+use super::apply::{Applier, NodeChange, TransactionLimit, TransactionSize};
+use super::plan::{NAMED, OnLowCounter, SequenceHazard, Sequences, TransferStep};
 use super::record::TransferRecord;
 use super::source::{SourceNode, SourceWalk};
-use crate::exit::{CommandFailure, Exit};
+use crate::error::Error;
 use crate::path;
-use crate::progress::ProgressLine;
+use crate::progress::Progress;
+use crate::tree::unreadable::UnreadableNodes;
 
-/// A copy of a subtree.
-#[derive(Debug)]
-pub(crate) struct Copying<'a> {
-    pub(crate) zk: &'a CuratorFramework,
-    pub(crate) from: &'a str,
-    pub(crate) to: &'a str,
+/// A copy or a move of a subtree.
+///
+/// It is one transaction if that is large enough. Otherwise a move copies the nodes, compares the
+/// copy with the original, and then removes the original. Ephemeral nodes are not copied, and are
+/// not moved.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = zk_curator_testing::TestServer::start().await;
+/// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
+/// # zk.start().await?;
+/// # zk.create("/a/b").creating_parents().data("xyz").await?;
+/// use zk_curator_ops::Progress;
+/// use zk_curator_ops::transfer::Copying;
+///
+/// let copying = Copying::new(&zk, "/a", "/c").recursive();
+/// let plan = copying.plan(Progress::none()).await?;
+/// assert_eq!((plan.nodes, plan.is_atomic()), (2, true));
+/// copying.apply(&plan, Progress::none()).await?;
+/// assert_eq!(zk.get_data("/c/b").await?, "xyz");
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Copying<'a> {
+    zk: &'a CuratorFramework,
+    from: String,
+    to: String,
     /// `true` if the descendants are copied too.
-    pub(crate) recursive: bool,
+    recursive: bool,
     /// `true` if the original is removed.
-    pub(crate) removes: bool,
+    removes: bool,
+    on_low: OnLowCounter,
 }
 
 /// The nodes to copy.
 #[derive(Debug)]
-pub(crate) struct CopyPlan {
-    pub(crate) nodes: u64,
-    /// Ephemeral nodes are not copied.
-    pub(crate) ephemerals: Vec<String>,
+#[non_exhaustive]
+pub struct CopyPlan {
+    /// The number of nodes, without the ephemeral ones.
+    pub nodes: u64,
+    /// The first ephemeral nodes, at most 20. They are not copied.
+    pub ephemerals: Vec<String>,
     /// The copied nodes whose sequence counters would be too low.
-    pub(crate) hazards: Vec<Hazard>,
-    size: Size,
+    pub hazards: Vec<SequenceHazard>,
+    size: TransactionSize,
+    on_low: OnLowCounter,
 }
 
 impl CopyPlan {
-    fn empty(limit: TransactionLimit) -> Self {
+    fn empty(limit: TransactionLimit, on_low: OnLowCounter) -> Self {
         let (ephemerals, hazards) = (Vec::new(), Vec::new());
-        Self { nodes: 0, ephemerals, hazards, size: Size::none(limit) }
+        Self { nodes: 0, ephemerals, hazards, size: TransactionSize::none(limit), on_low }
     }
 
     /// Returns `true` if all changes are applied together or not at all.
-    pub(crate) const fn is_atomic(&self) -> bool {
+    #[must_use]
+    pub const fn is_atomic(&self) -> bool {
         self.size.fits()
     }
 
-    /// Adds the changes that raise the counters.
-    pub(crate) fn burn(&mut self) {
-        for hazard in &self.hazards {
-            self.size.add_burns(&hazard.parent, hazard.burn());
-        }
-    }
-}
-
-impl Copying<'_> {
-    /// Refuses what cannot be copied, without a request.
-    pub(crate) fn check_paths(&self) -> Result<(), CommandFailure> {
-        path::refuse_system(self.zk, self.from)?;
-        path::refuse_system(self.zk, self.to)?;
-        if path::is_within(self.to, self.from) {
-            return Err(CommandFailure::usage(format!("{} is within {}", self.to, self.from)));
+    /// Refuses a plan that [`Copying::apply`] does not apply.
+    ///
+    /// # Errors
+    /// [`LowCounters`](Error::LowCounters).
+    pub fn check(&self) -> Result<(), Error> {
+        if self.on_low == OnLowCounter::Refuse && !self.hazards.is_empty() {
+            return Err(Error::LowCounters { nodes: self.hazards.len() });
         }
         Ok(())
     }
 
-    /// Reads the subtree.
-    pub(crate) async fn plan(&self, progress: &ProgressLine) -> Result<CopyPlan, CommandFailure> {
-        let parent = path::split(self.to).0;
+    fn add_hazards(&mut self, hazards: Vec<SequenceHazard>) {
+        if self.on_low == OnLowCounter::Burn {
+            for hazard in &hazards {
+                self.size.add_burns(&hazard.parent, hazard.burn());
+            }
+        }
+        self.hazards = hazards;
+    }
+}
+
+impl<'a> Copying<'a> {
+    /// Describes a copy of one node, without its descendants, to a path that must be free.
+    #[must_use]
+    pub fn new(zk: &'a CuratorFramework, from: impl Into<String>, to: impl Into<String>) -> Self {
+        let (from, to, on_low) = (from.into(), to.into(), OnLowCounter::Refuse);
+        Self { zk, from, to, recursive: false, removes: false, on_low }
+    }
+
+    /// Copies the descendants too. Default: only the node.
+    #[must_use]
+    pub const fn recursive(mut self) -> Self {
+        self.recursive = true;
+        self
+    }
+
+    /// Removes the original, so that the subtree is moved. Default: it stays.
+    #[must_use]
+    pub const fn removing(mut self) -> Self {
+        self.removes = true;
+        self
+    }
+
+    /// Sets the treatment of sequence counters that are too low. Default:
+    /// [`Refuse`](OnLowCounter::Refuse).
+    #[must_use]
+    pub const fn on_low_counter(mut self, on_low: OnLowCounter) -> Self {
+        self.on_low = on_low;
+        self
+    }
+
+    /// Refuses what cannot be copied, without a request.
+    fn check_paths(&self) -> Result<(), Error> {
+        path::refuse_system(self.zk, &self.from)?;
+        path::refuse_system(self.zk, &self.to)?;
+        if path::is_within(&self.to, &self.from) {
+            let (path, root) = (self.to.clone(), self.from.clone());
+            return Err(Error::IsWithin { path, root });
+        }
+        Ok(())
+    }
+
+    /// Reads the subtree, and checks the target. Changes nothing.
+    ///
+    /// # Errors
+    /// [`BelongsToServers`](Error::BelongsToServers), [`IsRoot`](Error::IsRoot) and
+    /// [`IsWithin`](Error::IsWithin), without a request; [`NoNode`](Error::NoNode) if the parent of
+    /// the target does not exist, and [`NodeExists`](Error::NodeExists) if the target does;
+    /// [`NotEmpty`](Error::NotEmpty), [`Ephemeral`](Error::Ephemeral),
+    /// [`Unreadable`](Error::Unreadable) and [`Framework`](Error::Framework).
+    pub async fn plan(&self, progress: Progress<'_>) -> Result<CopyPlan, Error> {
+        self.check_paths()?;
+        let parent = path::split(&self.to).0;
         let parent_stat = self.zk.exists(parent).await?;
         let mut sequences = Sequences::default();
         match &parent_stat {
             Some(stat) => sequences.exists(parent, stat),
-            None => return Err(CommandFailure::no_node(parent)),
+            None => return Err(Error::NoNode { path: parent.to_owned() }),
         }
-        if self.zk.exists(self.to).await?.is_some() {
-            return Err(CommandFailure::new(Exit::CONFLICT, format!("node exists: {}", self.to)));
+        if self.zk.exists(&self.to).await?.is_some() {
+            return Err(Error::NodeExists { path: self.to.clone() });
         }
-        let mut plan = CopyPlan::empty(TransactionLimit::of(self.zk));
-        let (mut walk, mut is_root) = (SourceWalk::new(self.from, false), true);
+        let mut plan = CopyPlan::empty(TransactionLimit::of(self.zk), self.on_low);
+        let (mut walk, mut is_root) = (SourceWalk::new(&self.from, false), true);
         loop {
             let found = walk.next(self.zk).await?;
             if found.is_empty() {
@@ -88,9 +166,7 @@ impl Copying<'_> {
             progress.add(found.len());
             for node in found {
                 if is_root && self.removes && !self.recursive && node.stat.num_children > 0 {
-                    let failure =
-                        CommandFailure::new(Exit::CONFLICT, format!("not empty: {}", self.from));
-                    return Err(failure.hint("pass -r"));
+                    return Err(Error::NotEmpty { path: self.from.clone() });
                 }
                 is_root = false;
                 self.note(&mut plan, &mut sequences, node.record);
@@ -99,16 +175,11 @@ impl Copying<'_> {
                 break;
             }
         }
-        if let Some(failure) = walk.into_unreadable().failure() {
-            return Err(failure);
-        }
+        all_readable(&walk.into_unreadable())?;
         if self.removes && !plan.ephemerals.is_empty() || plan.nodes == 0 {
-            let text = format!("ephemeral: {}", plan.ephemerals.join(" "));
-            return Err(
-                CommandFailure::new(Exit::CONFLICT, text).hint("it belongs to a live session")
-            );
+            return Err(Error::Ephemeral { paths: plan.ephemerals });
         }
-        plan.hazards = sequences.hazards();
+        plan.add_hazards(sequences.hazards());
         Ok(plan)
     }
 
@@ -123,7 +194,7 @@ impl Copying<'_> {
         let create = self.create(record.clone(), Acl::open_unsafe());
         let step =
             TransferStep::Create { mode: CreateMode::Persistent, ttl: None, acl: Vec::new() };
-        sequences.add(&path::moved(&record.path, self.from, self.to), &step);
+        sequences.add(&path::moved(&record.path, &self.from, &self.to), &step);
         plan.nodes += 1;
         plan.size.add(&create);
         if self.removes {
@@ -132,20 +203,24 @@ impl Copying<'_> {
     }
 
     fn create(&self, record: TransferRecord, acl: Vec<Acl>) -> NodeChange {
-        let path = path::moved(&record.path, self.from, self.to);
+        let path = path::moved(&record.path, &self.from, &self.to);
         NodeChange::Create { path, data: record.data, acl, mode: CreateMode::Persistent, ttl: None }
     }
 
     /// Performs the copy. Returns the number of transactions.
-    pub(crate) async fn apply(
-        &self,
-        plan: &CopyPlan,
-        burn: bool,
-        progress: &ProgressLine,
-    ) -> Result<u64, CommandFailure> {
+    ///
+    /// # Errors
+    /// As of [`CopyPlan::check`], without a request. [`Interrupted`](Error::Interrupted) tells how
+    /// many changes were applied before a failure, such as [`HiddenAcl`](Error::HiddenAcl) or
+    /// [`ChangedDuringCopy`](Error::ChangedDuringCopy).
+    ///
+    /// # Cancel safety
+    /// After a drop, the changes up to a transaction are applied.
+    pub async fn apply(&self, plan: &CopyPlan, progress: Progress<'_>) -> Result<u64, Error> {
+        plan.check()?;
         let mut applier = Applier::new(self.zk);
         let mut copied = BTreeMap::new();
-        let mut walk = SourceWalk::new(self.from, true);
+        let mut walk = SourceWalk::new(&self.from, true);
         loop {
             let found = walk.next(self.zk).await.map_err(|error| applier.explain(error))?;
             if found.is_empty() {
@@ -154,8 +229,7 @@ impl Copying<'_> {
             for node in found.into_iter().filter(|node| !node.record.kind.is_ephemeral()) {
                 let record = node.record;
                 if record.has_masked_acl() {
-                    let text = format!("no permission to read the whole ACL: {}", record.path);
-                    return Err(applier.explain(CommandFailure::new(Exit::NO_PERMISSION, text)));
+                    return Err(applier.explain(Error::HiddenAcl { path: record.path }));
                 }
                 if self.removes {
                     copied.insert(record.path.clone(), Copied::of(&record, node.stat));
@@ -168,7 +242,7 @@ impl Copying<'_> {
                 break;
             }
         }
-        if burn {
+        if self.on_low == OnLowCounter::Burn {
             for hazard in &plan.hazards {
                 applier.burn(&hazard.parent, hazard.burn()).await?;
             }
@@ -191,22 +265,20 @@ impl Copying<'_> {
 
     /// Compares the copy with the original, before that is removed. The versions of ACLs tell
     /// whether they have changed, so no ACL is read again.
-    async fn verify(&self, copied: &BTreeMap<String, Copied>) -> Result<(), CommandFailure> {
+    async fn verify(&self, copied: &BTreeMap<String, Copied>) -> Result<(), Error> {
         let same = |path: &str, node: &SourceNode| {
             copied.get(path).is_some_and(|copied| copied.is_original(&node.stat))
         };
-        let original = self.count(self.from, same).await?;
+        let original = self.count(&self.from, same).await?;
         let same = |path: &str, node: &SourceNode| {
-            let path = path::moved(path, self.to, self.from);
+            let path = path::moved(path, &self.to, &self.from);
             copied.get(&path).is_some_and(|copied| copied.is_copy(node))
         };
-        let copy = self.count(self.to, same).await?;
+        let copy = self.count(&self.to, same).await?;
         if (original, copy) == (copied.len(), copied.len()) {
             return Ok(());
         }
-        let text = format!("{} changed during the copy and was not removed", self.from);
-        let hint = format!("zkc diff {} {} shows the differences", self.from, self.to);
-        Err(CommandFailure::new(Exit::PARTLY, text).hint(hint))
+        Err(Error::ChangedDuringCopy { from: self.from.clone(), to: self.to.clone() })
     }
 
     /// Returns the number of the nodes of a subtree; `usize::MAX` if one of them is not the same.
@@ -214,7 +286,7 @@ impl Copying<'_> {
         &self,
         root: &str,
         is_same: impl Fn(&str, &SourceNode) -> bool,
-    ) -> Result<usize, CommandFailure> {
+    ) -> Result<usize, Error> {
         let (mut walk, mut nodes) = (SourceWalk::new(root, false), 0_usize);
         loop {
             let found = walk.next(self.zk).await?;
@@ -226,7 +298,16 @@ impl Copying<'_> {
             }
             nodes += found.len();
         }
-        walk.into_unreadable().failure().map_or(Ok(nodes), Err)
+        all_readable(&walk.into_unreadable())?;
+        Ok(nodes)
+    }
+}
+
+/// Fails with the first unreadable node, if there is one.
+fn all_readable(unreadable: &UnreadableNodes) -> Result<(), Error> {
+    match unreadable.iter().next() {
+        Some((path, reason)) => Err(Error::Unreadable { path: path.to_owned(), reason }),
+        None => Ok(()),
     }
 }
 

@@ -4,36 +4,64 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hmac_sha256::Hash;
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, Error as FrameworkError};
 
-use super::file::OpenBackup;
+use super::file::BackupReader;
 use super::record::TransferRecord;
 use super::source::SourceWalk;
-use crate::exit::CommandFailure;
+use crate::error::Error;
 use crate::path;
-use crate::unreadable::{UnreadableNodes, UnreadableReason};
+use crate::tree::unreadable::{UnreadableNodes, UnreadableReason};
 
 /// The nodes that are compared, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct DiffScope {
-    pub(crate) ephemerals: bool,
-    pub(crate) acls: bool,
+pub struct DiffScope {
+    ephemerals: bool,
+    acls: bool,
+}
+
+impl Default for DiffScope {
+    fn default() -> Self {
+        Self { ephemerals: false, acls: true }
+    }
+}
+
+impl DiffScope {
+    /// Compares the data and the ACLs of all nodes that are not ephemeral.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Compares ephemeral nodes too, if this is `true`. Default: `false`.
+    #[must_use]
+    pub const fn ephemerals(mut self, ephemerals: bool) -> Self {
+        self.ephemerals = ephemerals;
+        self
+    }
+
+    /// Compares only data if this is `false`, which takes fewer requests. Default: `true`.
+    #[must_use]
+    pub const fn acls(mut self, acls: bool) -> Self {
+        self.acls = acls;
+        self
+    }
 }
 
 /// A tree, as far as it is compared. It has hashes instead of data. Its paths are relative to its
 /// root.
 #[derive(Debug, Default)]
-pub(crate) struct DiffTree {
-    nodes: BTreeMap<String, Print>,
+pub struct DiffTree {
+    nodes: BTreeMap<String, NodePrint>,
     /// `true` for an old file, in which null data are empty.
     blurs_null: bool,
     /// The nodes that could not be read, and below which nothing is known.
-    pub(crate) unreadable: UnreadableNodes,
+    pub unreadable: UnreadableNodes,
 }
 
 /// A node, as far as it is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Print {
+struct NodePrint {
     /// `None` for null data.
     data: Option<[u8; 32]>,
     acl: [u8; 32],
@@ -41,12 +69,15 @@ struct Print {
 }
 
 impl DiffTree {
-    /// Reads a subtree. Fails only if its root cannot be read.
-    pub(crate) async fn of_servers(
+    /// Reads a subtree.
+    ///
+    /// # Errors
+    /// Those of the framework. A node that cannot be read is not an error, unless it is the root.
+    pub async fn of_servers(
         zk: &CuratorFramework,
         root: &str,
         scope: DiffScope,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<Self, FrameworkError> {
         let (mut tree, mut walk) = (Self::default(), SourceWalk::new(root, scope.acls));
         loop {
             let found = walk.next(zk).await?;
@@ -63,11 +94,14 @@ impl DiffTree {
     }
 
     /// Reads a backup file. Returns its root too.
-    pub(crate) fn of_file(path: &Path, scope: DiffScope) -> Result<(Self, String), CommandFailure> {
-        let mut file = OpenBackup::open(path)?;
+    ///
+    /// # Errors
+    /// [`File`](Error::File) and [`Damaged`](Error::Damaged).
+    pub fn of_file(path: impl AsRef<Path>, scope: DiffScope) -> Result<(Self, String), Error> {
+        let mut file = BackupReader::open(path)?;
         let (mut tree, root) = (Self::default(), file.header().root.clone());
         tree.blurs_null = !file.header().tells_null();
-        while let Some(record) = file.next()? {
+        while let Some(record) = file.next_record()? {
             tree.add(&record, &root, scope);
         }
         let unreadable = file.trailer().into_iter().flat_map(|trailer| &trailer.unreadable);
@@ -91,7 +125,7 @@ impl DiffTree {
                 acl.update(entry.permissions.bits().to_be_bytes());
             }
         }
-        let print = Print {
+        let print = NodePrint {
             data: record.data.as_deref().map(Hash::hash),
             acl: acl.finalize(),
             is_ephemeral: record.kind.is_ephemeral(),
@@ -102,19 +136,21 @@ impl DiffTree {
 
 /// A difference between two trees. Paths are relative to their roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NodeDifference {
+#[expect(clippy::exhaustive_enums, reason = "a node is on one side, on both, or unknown")]
+pub enum NodeDifference {
     /// Only in the first tree.
     Removed(String),
     /// Only in the second tree.
     Added(String),
-    /// In both, with differences.
+    /// In both, with differences: `data`, `data from null`, `data to null`, `acl` and `kind`.
     Changed(String, Vec<&'static str>),
     /// Unreadable on one side, for this reason. Nothing below it was compared.
     Unknown(String, UnreadableReason),
 }
 
 /// Returns the differences in the order of the paths.
-pub(crate) fn differences(before: &DiffTree, after: &DiffTree) -> Vec<NodeDifference> {
+#[must_use]
+pub fn differences(before: &DiffTree, after: &DiffTree) -> Vec<NodeDifference> {
     let mut found = compared(before, after);
     let unreadable: BTreeMap<&str, UnreadableReason> =
         before.unreadable.iter().chain(after.unreadable.iter()).collect();
@@ -136,7 +172,9 @@ pub(crate) fn differences(before: &DiffTree, after: &DiffTree) -> Vec<NodeDiffer
 }
 
 impl NodeDifference {
-    pub(crate) fn path(&self) -> &str {
+    /// Returns the path, relative to the roots.
+    #[must_use]
+    pub fn path(&self) -> &str {
         match self {
             Self::Removed(path)
             | Self::Added(path)
@@ -150,7 +188,7 @@ fn compared(before: &DiffTree, after: &DiffTree) -> Vec<NodeDifference> {
     let mut found = Vec::new();
     let blurs_null = before.blurs_null || after.blurs_null;
     let empty = blurs_null.then(|| Hash::hash(b""));
-    let blurred = |print: &Print| Print { data: print.data.or(empty), ..*print };
+    let blurred = |print: &NodePrint| NodePrint { data: print.data.or(empty), ..*print };
     let (mut before, mut after) = (before.nodes.iter().peekable(), after.nodes.iter().peekable());
     loop {
         let order = match (before.peek(), after.peek()) {

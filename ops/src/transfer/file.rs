@@ -1,18 +1,20 @@
 //! Backup files on disk, compressed or not.
 
+use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::format::{BackupHeader, RecordReader, Trailer, Writer};
+use super::damage::BackupDamage;
+use super::format::{BackupHeader, BackupTrailer, RecordReader, RecordWriter};
 use super::record::TransferRecord;
-use crate::exit::CommandFailure;
-use crate::output::data::is_gzip;
-use crate::private;
+use crate::data::is_gzip;
+use crate::error::Error;
+use crate::files;
 
 const BUFFER: usize = 256 << 10;
 
@@ -49,87 +51,19 @@ impl Write for BackupSink {
     }
 }
 
-/// The place of a backup.
-#[derive(Debug)]
-pub(crate) enum BackupTarget {
-    File(PathBuf),
-    Stdout,
-}
-
-impl BackupTarget {
-    /// `-` is standard output.
-    pub(crate) fn of(argument: &Path) -> Self {
-        if argument == Path::new(STANDARD) { Self::Stdout } else { Self::File(argument.to_owned()) }
-    }
-
-    /// Returns a path next to which an unfinished file is.
-    fn place(&self) -> PathBuf {
-        match self {
-            Self::File(path) => path.clone(),
-            Self::Stdout => std::env::temp_dir().join("zkc-backup"),
-        }
-    }
-}
-
-/// The argument that stands for standard input or output.
-const STANDARD: &str = "-";
-
-/// A backup that can be read several times.
-#[derive(Debug)]
-pub(crate) struct BackupSource {
-    path: PathBuf,
-    /// A copy of standard input, which is removed at the end.
-    is_copy: bool,
-}
-
-impl BackupSource {
-    /// Takes a file, or copies standard input if the argument is `-`.
-    pub(crate) async fn of(argument: &Path) -> Result<Self, CommandFailure> {
-        if argument != Path::new(STANDARD) {
-            return Ok(Self { path: argument.to_owned(), is_copy: false });
-        }
-        if io::stdin().is_terminal() {
-            return Err(CommandFailure::usage("standard input is a terminal, not a backup"));
-        }
-        let (path, mut file) = private::create_temporary(&std::env::temp_dir(), "zkc-backup-")?;
-        let source = Self { path, is_copy: true };
-        // The session lives on while the input is slow.
-        let copied =
-            tokio::task::spawn_blocking(move || io::copy(&mut io::stdin().lock(), &mut file));
-        copied.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
-        Ok(source)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for BackupSource {
-    fn drop(&mut self) {
-        if self.is_copy {
-            drop(std::fs::remove_file(&self.path));
-        }
-    }
-}
-
 /// A backup file that is written next to its final path, and moved there when it is complete. A
 /// part that is dropped is removed.
 pub(crate) struct BackupPart {
     path: PathBuf,
-    writer: Option<Writer<BackupSink>>,
+    writer: Option<RecordWriter<BackupSink>>,
 }
 
 impl BackupPart {
-    /// Begins a file that only its owner reads: it contains the data of nodes with an ACL.
-    pub(crate) fn create(
-        target: &BackupTarget,
-        header: &BackupHeader,
-        plain: bool,
-    ) -> Result<Self, CommandFailure> {
-        let place = target.place();
+    /// Begins a file next to `place` that only its owner reads: it contains the data of nodes with
+    /// an ACL.
+    pub(crate) fn create(place: &Path, header: &BackupHeader, plain: bool) -> Result<Self, Error> {
         let (path, file) =
-            private::create_beside(&place).map_err(|error| failed(&place, &error))?;
+            files::create_beside(place).map_err(|error| failed("create", place, error))?;
         let mut part = Self { path, writer: None };
         let begin = || {
             let file = BufWriter::with_capacity(BUFFER, file);
@@ -138,49 +72,46 @@ impl BackupPart {
             } else {
                 BackupSink::Gzip(Box::new(GzEncoder::new(file, Compression::fast())))
             };
-            Writer::new(sink, header)
+            RecordWriter::new(sink, header)
         };
-        let writer = begin().map_err(|error| failed(&part.path, &error))?;
+        let writer = begin().map_err(|error| failed("write", &part.path, error))?;
         part.writer = Some(writer);
         Ok(part)
     }
 
-    pub(crate) fn write(&mut self, record: &TransferRecord) -> Result<(), CommandFailure> {
+    pub(crate) fn write(&mut self, record: &TransferRecord) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.write(record).map_err(|error| failed(&self.path, &error))
+        writer.write(record).map_err(|error| failed("write", &self.path, error))
     }
 
     /// Ends the file.
-    pub(crate) fn finish(&mut self, trailer: Trailer) -> Result<Trailer, CommandFailure> {
+    pub(crate) fn finish(&mut self, trailer: BackupTrailer) -> Result<BackupTrailer, Error> {
         let Some(writer) = self.writer.take() else { return Ok(trailer) };
         let finish = || {
             let (sink, trailer) = writer.finish(trailer)?;
             sink.finish()?;
             Ok(trailer)
         };
-        finish().map_err(|error: io::Error| failed(&self.path, &error))
+        finish().map_err(|error: io::Error| failed("write", &self.path, error))
     }
 
     /// Opens the finished file, to read it.
-    pub(crate) fn read(&self) -> Result<OpenBackup, CommandFailure> {
-        OpenBackup::open(&self.path)
+    pub(crate) fn read(&self) -> Result<BackupReader, Error> {
+        BackupReader::open(&self.path)
     }
 
-    /// Moves the finished file to its final path, or copies it to standard output.
-    pub(crate) fn publish(self, target: &BackupTarget) -> Result<(), CommandFailure> {
-        match target {
-            BackupTarget::File(target) => {
-                std::fs::rename(&self.path, target).map_err(|error| failed(target, &error))
-            }
-            BackupTarget::Stdout => {
-                let copy = || {
-                    let mut stdout = io::stdout().lock();
-                    io::copy(&mut File::open(&self.path)?, &mut stdout)?;
-                    stdout.flush()
-                };
-                copy().map_err(|error| failed(Path::new("standard output"), &error))
-            }
-        }
+    /// Moves the finished file to its final path.
+    pub(crate) fn publish(self, target: &Path) -> Result<(), Error> {
+        std::fs::rename(&self.path, target).map_err(|error| failed("write", target, error))
+    }
+
+    /// Copies the finished file to an output.
+    pub(crate) fn copy_to(self, output: &mut impl Write) -> Result<(), Error> {
+        let mut copy = || {
+            io::copy(&mut File::open(&self.path)?, output)?;
+            output.flush()
+        };
+        copy().map_err(|source| Error::Output { source })
     }
 }
 
@@ -191,43 +122,64 @@ impl Drop for BackupPart {
     }
 }
 
-/// A backup file that is read.
-pub(crate) struct OpenBackup {
+/// A backup file that is read, node by node.
+pub struct BackupReader {
     path: PathBuf,
-    reader: RecordReader<Box<dyn BufRead>>,
+    reader: RecordReader<Box<dyn BufRead + Send>>,
 }
 
-impl OpenBackup {
+impl BackupReader {
     /// Opens a file, and reads its header. Compression is recognised.
-    pub(crate) fn open(path: &Path) -> Result<Self, CommandFailure> {
+    ///
+    /// # Errors
+    /// [`File`](Error::File) and [`Damaged`](Error::Damaged).
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
         let mut file = File::open(path)
             .map(|file| BufReader::with_capacity(BUFFER, file))
-            .map_err(|error| failed(path, &error))?;
-        let begin = file.fill_buf().map_err(|error| failed(path, &error))?;
-        let input: Box<dyn BufRead> = if is_gzip(begin) {
+            .map_err(|error| failed("open", path, error))?;
+        let begin = file.fill_buf().map_err(|error| failed("read", path, error))?;
+        let input: Box<dyn BufRead + Send> = if is_gzip(begin) {
             Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)))
         } else {
             Box::new(file)
         };
-        let reader = RecordReader::new(input).map_err(|damage| failed(path, &damage))?;
+        let reader = RecordReader::new(input).map_err(|damage| damaged(path, damage))?;
         Ok(Self { path: path.to_owned(), reader })
     }
 
-    pub(crate) const fn header(&self) -> &BackupHeader {
+    /// Returns the header.
+    #[must_use]
+    pub const fn header(&self) -> &BackupHeader {
         self.reader.header()
     }
 
     /// Returns the trailer, after the last node was read.
-    pub(crate) const fn trailer(&self) -> Option<&Trailer> {
+    #[must_use]
+    pub const fn trailer(&self) -> Option<&BackupTrailer> {
         self.reader.trailer()
     }
 
-    /// Returns the next node. Only after the last one it is certain that the file is intact.
-    pub(crate) fn next(&mut self) -> Result<Option<TransferRecord>, CommandFailure> {
-        self.reader.next().map_err(|damage| failed(&self.path, &damage))
+    /// Returns the next node, parents before their children; `None` after the last one. Only then
+    /// it is certain that the file is intact.
+    ///
+    /// # Errors
+    /// [`Damaged`](Error::Damaged).
+    pub fn next_record(&mut self) -> Result<Option<TransferRecord>, Error> {
+        self.reader.next().map_err(|damage| damaged(&self.path, damage))
     }
 }
 
-fn failed(path: &Path, error: &dyn std::fmt::Display) -> CommandFailure {
-    CommandFailure::usage(format!("{}: {error}", path.display()))
+impl fmt::Debug for BackupReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackupReader").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::File { operation, path: path.to_owned(), source }
+}
+
+fn damaged(path: &Path, damage: BackupDamage) -> Error {
+    Error::Damaged { path: path.to_owned(), damage }
 }

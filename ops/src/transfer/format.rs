@@ -9,6 +9,7 @@ use std::io::{self, BufRead, Read, Write};
 use hmac_sha256::Hash;
 use serde::{Deserialize, Serialize};
 
+use super::damage::{BackupDamage, FormatFault, MAX_LINE};
 use super::record::TransferRecord;
 use crate::path;
 
@@ -16,8 +17,6 @@ use crate::path;
 const VERSION: u32 = 2;
 /// The oldest version that is read.
 const OLDEST: u32 = 1;
-/// The length of a line, in bytes: a node of 16 MiB in base64, and more.
-const MAX_LINE: usize = 32 << 20;
 /// The beginning of the last line, which no other line has.
 const TRAILER: &[u8] = b"{\"nodes\":";
 /// The text between the other fields of the trailer and the hash.
@@ -25,15 +24,15 @@ const HASH: &str = ",\"sha256\":\"";
 
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BackupHeader {
+pub struct BackupHeader {
     zkc: String,
     version: u32,
     /// The root of the nodes.
-    pub(crate) root: String,
+    pub root: String,
     /// The time of the backup, in RFC 3339.
-    pub(crate) taken: String,
+    pub taken: String,
     /// The servers, as a connect string.
-    pub(crate) servers: String,
+    pub servers: String,
 }
 
 impl BackupHeader {
@@ -43,7 +42,8 @@ impl BackupHeader {
     }
 
     /// Returns `true` if the file tells null data from empty data.
-    pub(crate) const fn tells_null(&self) -> bool {
+    #[must_use]
+    pub const fn tells_null(&self) -> bool {
         self.version > OLDEST
     }
 }
@@ -51,7 +51,8 @@ impl BackupHeader {
 /// The consistency of the nodes of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Consistency {
+#[non_exhaustive]
+pub enum BackupConsistency {
     /// All nodes existed at one moment, with these data.
     Exact,
     /// As [`Exact`](Self::Exact), except for the nodes that changed during the backup.
@@ -60,37 +61,39 @@ pub(crate) enum Consistency {
 
 /// The last line, without the hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Trailer {
-    /// The number of nodes.
+pub struct BackupTrailer {
     nodes: u64,
-    pub(crate) consistency: Consistency,
-    /// The last transaction that the backup contains, if it is known.
-    pub(crate) zxid: Option<String>,
+    /// The consistency of the nodes.
+    pub consistency: BackupConsistency,
+    /// The last transaction that the backup contains, in hexadecimal, if it is known.
+    pub zxid: Option<String>,
     /// The nodes that are not from that moment; `None` if they are not known.
-    pub(crate) changed: Option<Vec<String>>,
+    pub changed: Option<Vec<String>>,
     /// The nodes that could not be read. They are not in the file.
-    pub(crate) unreadable: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
-impl Trailer {
-    pub(crate) const fn new(consistency: Consistency, changed: Option<Vec<String>>) -> Self {
+impl BackupTrailer {
+    pub(crate) const fn new(consistency: BackupConsistency, changed: Option<Vec<String>>) -> Self {
         Self { nodes: 0, consistency, zxid: None, changed, unreadable: Vec::new() }
     }
 
-    pub(crate) const fn nodes(&self) -> u64 {
+    /// Returns the number of nodes in the file.
+    #[must_use]
+    pub const fn nodes(&self) -> u64 {
         self.nodes
     }
 }
 
 /// Writes a file.
-pub(crate) struct Writer<W> {
+pub(crate) struct RecordWriter<W> {
     out: W,
     hash: Hash,
     nodes: u64,
     line: Vec<u8>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> RecordWriter<W> {
     pub(crate) fn new(out: W, header: &BackupHeader) -> io::Result<Self> {
         let mut writer = Self { out, hash: Hash::new(), nodes: 0, line: Vec::new() };
         serde_json::to_writer(&mut writer.line, header)?;
@@ -113,8 +116,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the last line. Returns the trailer with the number of nodes.
-    pub(crate) fn finish(mut self, trailer: Trailer) -> io::Result<(W, Trailer)> {
-        let trailer = Trailer { nodes: self.nodes, ..trailer };
+    pub(crate) fn finish(mut self, trailer: BackupTrailer) -> io::Result<(W, BackupTrailer)> {
+        let trailer = BackupTrailer { nodes: self.nodes, ..trailer };
         let mut line = serde_json::to_string(&trailer)?;
         self.hash.update(&line);
         line.pop();
@@ -130,40 +133,6 @@ fn hex(hash: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file that is not as it was written.
-#[derive(Debug, thiserror::Error)]
-#[error("line {line}: {why}")]
-pub(crate) struct Damage {
-    line: u64,
-    why: FormatFault,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum FormatFault {
-    #[error("not a backup of zkc: {0}")]
-    Header(String),
-    #[error("a backup of version {0}, which this zkc cannot read")]
-    Version(u32),
-    #[error("truncated: the file ends before its last line")]
-    Truncated,
-    #[error("longer than {MAX_LINE} bytes")]
-    TooLong,
-    #[error("not a node: {0}")]
-    Node(String),
-    #[error("{0} is not a path below {1}")]
-    Outside(String, String),
-    #[error("not a trailer: {0}")]
-    Trailer(String),
-    #[error("{found} nodes precede it, not {expected}")]
-    Count { found: u64, expected: u64 },
-    #[error("the checksum differs: the file was changed")]
-    Checksum,
-    #[error("text after the last line")]
-    After,
-    #[error("{0}")]
-    Io(io::Error),
-}
-
 /// Reads a file.
 pub(crate) struct RecordReader<R> {
     input: R,
@@ -173,12 +142,12 @@ pub(crate) struct RecordReader<R> {
     nodes: u64,
     line: Vec<u8>,
     header: BackupHeader,
-    trailer: Option<Trailer>,
+    trailer: Option<BackupTrailer>,
 }
 
 impl<R: BufRead> RecordReader<R> {
     /// Reads the header.
-    pub(crate) fn new(input: R) -> Result<Self, Damage> {
+    pub(crate) fn new(input: R) -> Result<Self, BackupDamage> {
         let header = BackupHeader::new("/", String::new(), "");
         let (hash, line, trailer) = (Hash::new(), Vec::new(), None);
         let mut reader = Self { input, hash, at: 0, nodes: 0, line, header, trailer };
@@ -205,12 +174,12 @@ impl<R: BufRead> RecordReader<R> {
     }
 
     /// Returns the trailer, after the last node was read.
-    pub(crate) const fn trailer(&self) -> Option<&Trailer> {
+    pub(crate) const fn trailer(&self) -> Option<&BackupTrailer> {
         self.trailer.as_ref()
     }
 
     /// Returns the next node, or `None` after the last one if the file is intact.
-    pub(crate) fn next(&mut self) -> Result<Option<TransferRecord>, Damage> {
+    pub(crate) fn next(&mut self) -> Result<Option<TransferRecord>, BackupDamage> {
         if self.trailer.is_some() {
             return Ok(None);
         }
@@ -229,7 +198,7 @@ impl<R: BufRead> RecordReader<R> {
         Ok(Some(record))
     }
 
-    fn read_trailer(&mut self) -> Result<Trailer, Damage> {
+    fn read_trailer(&mut self) -> Result<BackupTrailer, BackupDamage> {
         let wrong = |why: &str| FormatFault::Trailer(why.to_owned());
         let line = std::str::from_utf8(&self.line).ok().map(|line| line.trim_end_matches('\n'));
         let parts = line.and_then(|line| line.strip_suffix("\"}")?.rsplit_once(HASH));
@@ -240,7 +209,7 @@ impl<R: BufRead> RecordReader<R> {
         let fields = format!("{fields}}}");
         self.hash.update(&fields);
         let (found, expected) = (hex(&self.hash.finalize()), expected.to_owned());
-        let trailer: Trailer = serde_json::from_str(&fields)
+        let trailer: BackupTrailer = serde_json::from_str(&fields)
             .map_err(|error| self.damage(wrong(&error.to_string())))?;
         if trailer.nodes != self.nodes {
             let (found, expected) = (self.nodes, trailer.nodes);
@@ -257,7 +226,7 @@ impl<R: BufRead> RecordReader<R> {
     }
 
     /// Reads a line with its end.
-    fn next_line(&mut self) -> Result<(), Damage> {
+    fn next_line(&mut self) -> Result<(), BackupDamage> {
         self.at += 1;
         self.line.clear();
         let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
@@ -270,7 +239,7 @@ impl<R: BufRead> RecordReader<R> {
         }
     }
 
-    fn io(&self, error: io::Error) -> Damage {
+    fn io(&self, error: io::Error) -> BackupDamage {
         match error.kind() {
             // The end of the compressed data is missing.
             io::ErrorKind::UnexpectedEof => self.damage(FormatFault::Truncated),
@@ -278,8 +247,8 @@ impl<R: BufRead> RecordReader<R> {
         }
     }
 
-    const fn damage(&self, why: FormatFault) -> Damage {
-        Damage { line: self.at, why }
+    const fn damage(&self, why: FormatFault) -> BackupDamage {
+        BackupDamage::new(self.at, why)
     }
 }
 

@@ -7,15 +7,15 @@ fn header() -> BackupHeader {
     BackupHeader::new("/", "2026-01-01T00:00:00Z".to_owned(), "localhost:2181")
 }
 
-fn written(records: &[TransferRecord], trailer: Trailer) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), &header()).unwrap();
+fn written(records: &[TransferRecord], trailer: BackupTrailer) -> Vec<u8> {
+    let mut writer = RecordWriter::new(Vec::new(), &header()).unwrap();
     for record in records {
         writer.write(record).unwrap();
     }
     writer.finish(trailer).unwrap().0
 }
 
-fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<TransferRecord>, Trailer), Damage> {
+fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<TransferRecord>, BackupTrailer), BackupDamage> {
     let mut reader = RecordReader::new(bytes)?;
     let mut records = Vec::new();
     while let Some(record) = reader.next()? {
@@ -23,6 +23,10 @@ fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<TransferRecord>, Trailer), Da
     }
     let trailer = reader.trailer().cloned().expect("the end");
     Ok((reader.header().clone(), records, trailer))
+}
+
+fn exact() -> BackupTrailer {
+    BackupTrailer::new(BackupConsistency::Exact, Some(Vec::new()))
 }
 
 /// Nodes with valid paths.
@@ -34,11 +38,11 @@ fn valid() -> impl Strategy<Value = Vec<TransferRecord>> {
     prop::collection::vec(record, 0..8)
 }
 
-fn trailers() -> impl Strategy<Value = Trailer> {
-    let consistency = prop_oneof![Just(Consistency::Exact), Just(Consistency::Fuzzy)];
+fn trailers() -> impl Strategy<Value = BackupTrailer> {
+    let consistency = prop_oneof![Just(BackupConsistency::Exact), Just(BackupConsistency::Fuzzy)];
     let changed = any::<Option<Vec<String>>>();
     (consistency, changed, any::<Vec<String>>()).prop_map(|(consistency, changed, unreadable)| {
-        Trailer { unreadable, ..Trailer::new(consistency, changed) }
+        BackupTrailer { unreadable, ..BackupTrailer::new(consistency, changed) }
     })
 }
 
@@ -47,22 +51,22 @@ proptest! {
     fn a_file_is_read_as_written(records in valid(), trailer in trailers()) {
         let bytes = written(&records, trailer.clone());
         let nodes = records.len() as u64;
-        let expected = (header(), records, Trailer { nodes, ..trailer });
+        let expected = (header(), records, BackupTrailer { nodes, ..trailer });
         prop_assert_eq!(read(&bytes).unwrap(), expected);
     }
 
     #[test]
     fn a_truncated_file_is_refused(records in valid(), cut: prop::sample::Index) {
-        let bytes = written(&records, Trailer::new(Consistency::Exact, Some(Vec::new())));
+        let bytes = written(&records, exact());
         let error = read(&bytes[..cut.index(bytes.len())]).unwrap_err();
-        prop_assert!(matches!(error.why, FormatFault::Truncated), "{}", error);
+        prop_assert!(error.is_truncated(), "{}", error);
     }
 
     #[test]
     fn an_altered_file_is_refused(
         records in valid(), place: prop::sample::Index, flip in 1..=255_u8,
     ) {
-        let mut bytes = written(&records, Trailer::new(Consistency::Exact, Some(Vec::new())));
+        let mut bytes = written(&records, exact());
         let place = place.index(bytes.len());
         bytes[place] ^= flip;
         prop_assert!(read(&bytes).is_err(), "byte {}", place);
@@ -75,7 +79,7 @@ proptest! {
 
     #[test]
     fn no_lines_panic(lines: Vec<Vec<u8>>) {
-        let mut bytes = written(&[], Trailer::new(Consistency::Exact, None));
+        let mut bytes = written(&[], BackupTrailer::new(BackupConsistency::Exact, None));
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
         bytes.truncate(end + 1);
         bytes.extend(lines.join(&b'\n'));
@@ -89,7 +93,6 @@ fn damage_names_the_line() {
         let stat = zk_curator::Stat::default();
         TransferRecord::new(path.to_owned(), Some(bytes::Bytes::new()), Vec::new(), &stat)
     };
-    let exact = || Trailer::new(Consistency::Exact, Some(Vec::new()));
     let good = String::from_utf8(written(&[node("/a"), node("/b")], exact())).unwrap();
     let lines: Vec<_> = good.lines().collect();
     let trailer = lines[3];
@@ -116,5 +119,5 @@ fn damage_names_the_line() {
 fn a_line_without_an_end_is_bounded() {
     let endless = io::BufReader::new(io::repeat(b'x'));
     let error = RecordReader::new(endless).err().unwrap();
-    assert!(matches!(error.why, FormatFault::TooLong), "{error}");
+    assert!(error.to_string().contains("longer than 33554432 bytes"), "{error}");
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::ValueEnum;
 use zk_curator::{Acl, CreateMode, Stat};
 
 use super::record::{RecordKind, TransferRecord};
@@ -13,48 +12,56 @@ use crate::node;
 use crate::path;
 
 /// The treatment of nodes that exist with other data or another ACL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnExisting {
-    /// Change nothing at all
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnExisting {
+    /// Changes nothing at all.
     Fail,
-    /// Leave the node
+    /// Leaves the node.
     Keep,
-    /// Replace its data and its ACL
+    /// Replaces its data and its ACL.
     Replace,
-    /// Replace those of a node that was written before the one in the file
+    /// Replaces those of a node that was written before the one in the file.
     IfOlder,
 }
 
 /// The treatment of ephemeral nodes in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EphemeralsMode {
-    /// Leave them out
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EphemeralsMode {
+    /// Leaves them out.
     Skip,
-    /// Create persistent nodes
+    /// Creates persistent nodes.
     Persistent,
-    /// Create ephemeral nodes of this session, and hold them until Ctrl-C
+    /// Creates ephemeral nodes of the session of the restore, which live as long as it.
     Own,
 }
 
 /// The source of ACLs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Acls {
-    /// The file
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AclPolicy {
+    /// The file.
     Keep,
-    /// New nodes are open to everyone; the ACLs of existing nodes stay
+    /// New nodes are open to everyone; the ACLs of existing nodes stay.
     Default,
-    /// All nodes are open to everyone
+    /// All nodes are open to everyone.
     Drop,
 }
 
-/// The nodes that are named on the terminal.
+/// The nodes that are named in a plan or an error, of one kind.
 pub(crate) const NAMED: usize = 20;
 
-/// The treatment of low sequence counters.
+/// The treatment of nodes whose new sequential children would sort before the ones that are
+/// written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnLow {
+#[non_exhaustive]
+pub enum OnLowCounter {
+    /// Refuses the plan.
     Refuse,
+    /// Raises the counter, by creating and deleting a node for each number.
     Burn,
+    /// Writes the nodes although the counter is too low.
     Ignore,
 }
 
@@ -63,12 +70,12 @@ pub(crate) enum OnLow {
 pub(crate) struct TransferRules {
     pub(crate) on_conflict: OnExisting,
     pub(crate) ephemerals: EphemeralsMode,
-    pub(crate) acls: Acls,
+    pub(crate) acls: AclPolicy,
 }
 
 /// The present state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Existing {
+pub(crate) struct ExistingNode {
     pub(crate) data: Option<Bytes>,
     pub(crate) stat: Stat,
     /// `None` if the rules do not compare it.
@@ -102,20 +109,20 @@ pub(crate) enum TransferStep {
 impl TransferRules {
     /// Returns `true` if the ACLs of existing nodes matter.
     pub(crate) const fn compares_acls(&self) -> bool {
-        !matches!(self.acls, Acls::Default)
+        !matches!(self.acls, AclPolicy::Default)
     }
 
     /// Returns the ACL of a node of the file.
     fn acl_of(&self, record: &TransferRecord) -> Vec<Acl> {
         match self.acls {
-            Acls::Keep => record.acl_to_create(),
-            Acls::Default | Acls::Drop => Acl::open_unsafe(),
+            AclPolicy::Keep => record.acl_to_create(),
+            AclPolicy::Default | AclPolicy::Drop => Acl::open_unsafe(),
         }
     }
 
     /// Returns `true` if the node cannot be restored with its ACL.
     pub(crate) fn refuses_acl(&self, record: &TransferRecord) -> bool {
-        self.acls == Acls::Keep && record.has_masked_acl() && !self.skips(record)
+        self.acls == AclPolicy::Keep && record.has_masked_acl() && !self.skips(record)
     }
 
     fn skips(&self, record: &TransferRecord) -> bool {
@@ -126,7 +133,7 @@ impl TransferRules {
     pub(crate) fn decide(
         &self,
         record: &TransferRecord,
-        existing: Option<&Existing>,
+        existing: Option<&ExistingNode>,
     ) -> TransferStep {
         if self.skips(record) {
             return TransferStep::Skip;
@@ -166,16 +173,25 @@ impl TransferRules {
 
 /// The numbers of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TransferCounts {
-    pub(crate) create: u64,
-    pub(crate) replace: u64,
-    pub(crate) same: u64,
-    pub(crate) keep: u64,
-    pub(crate) delete: u64,
-    pub(crate) skip: u64,
-    pub(crate) conflict: u64,
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct TransferCounts {
+    /// The nodes to create.
+    pub create: u64,
+    /// The nodes whose data or ACLs to replace.
+    pub replace: u64,
+    /// The nodes that are as in the file.
+    pub same: u64,
+    /// The nodes that differ, and stay.
+    pub keep: u64,
+    /// The nodes to delete.
+    pub delete: u64,
+    /// The ephemeral nodes that are left out.
+    pub skip: u64,
+    /// The nodes that differ, which forbids the restore.
+    pub conflict: u64,
     /// The sequence numbers to use up.
-    pub(crate) burn: u64,
+    pub burn: u64,
 }
 
 impl TransferCounts {
@@ -192,13 +208,15 @@ impl TransferCounts {
     }
 
     /// Returns the number of nodes.
-    pub(crate) const fn nodes(&self) -> u64 {
+    #[must_use]
+    pub const fn nodes(&self) -> u64 {
         let Self { create, replace, same, keep, delete, skip, conflict, .. } = self;
         *create + *replace + *same + *keep + *delete + *skip + *conflict
     }
 
     /// Returns `true` if there is nothing to do.
-    pub(crate) const fn is_nothing(&self) -> bool {
+    #[must_use]
+    pub const fn is_nothing(&self) -> bool {
         self.create + self.replace + self.delete + self.burn == 0
     }
 }
@@ -222,10 +240,10 @@ impl fmt::Display for TransferCounts {
 
 /// Finds restored sequential names that new ones would sort before, or collide with. The counter of
 /// a node is not restored: it counts the children that were created since the node exists.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Sequences(BTreeMap<String, Sequence>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Sequence {
     /// The highest number of a name.
     highest: i64,
@@ -235,21 +253,25 @@ struct Sequence {
     creates: bool,
 }
 
-/// A node whose counter is too low.
+/// A node whose sequence counter is too low.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hazard {
-    pub(crate) parent: String,
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SequenceHazard {
+    /// The path of the node.
+    pub parent: String,
     /// The number that the next sequential child would have.
-    pub(crate) next: i64,
-    /// The highest number of a restored child.
-    pub(crate) highest: i64,
-    /// `true` if this restore creates a child with a number. Otherwise the hazard is there already.
-    pub(crate) is_new: bool,
+    pub next: i64,
+    /// The highest number of a written child.
+    pub highest: i64,
+    /// `true` if a child with a number is created. Otherwise the hazard is there already.
+    pub is_new: bool,
 }
 
-impl Hazard {
-    /// Returns the sequence numbers to use up.
-    pub(crate) fn burn(&self) -> u64 {
+impl SequenceHazard {
+    /// Returns the number of sequence numbers to use up.
+    #[must_use]
+    pub fn burn(&self) -> u64 {
         u64::try_from(self.highest + 1 - self.next).unwrap_or_default()
     }
 }
@@ -286,9 +308,9 @@ impl Sequences {
     }
 
     /// Returns the nodes whose counters are too low.
-    pub(crate) fn hazards(self) -> Vec<Hazard> {
+    pub(crate) fn hazards(self) -> Vec<SequenceHazard> {
         let low = self.0.into_iter().filter(|(_, sequence)| sequence.next <= sequence.highest);
-        low.map(|(parent, Sequence { highest, next, creates: is_new })| Hazard {
+        low.map(|(parent, Sequence { highest, next, creates: is_new })| SequenceHazard {
             parent,
             next,
             highest,

@@ -9,13 +9,13 @@ fn record(kind: RecordKind, data: &'static str) -> TransferRecord {
     TransferRecord { kind, ..TransferRecord::new(path, data, Acl::open_unsafe(), &stat) }
 }
 
-fn existing(data: &'static str, mtime: i64) -> Existing {
+fn existing(data: &'static str, mtime: i64) -> ExistingNode {
     let stat = Stat { version: 3, aversion: 2, mtime, ..Stat::default() };
-    Existing { data: Some(data.into()), stat, acl: Some(Acl::open_unsafe()) }
+    ExistingNode { data: Some(data.into()), stat, acl: Some(Acl::open_unsafe()) }
 }
 
 const fn rules(on_conflict: OnExisting) -> TransferRules {
-    TransferRules { on_conflict, ephemerals: EphemeralsMode::Skip, acls: Acls::Keep }
+    TransferRules { on_conflict, ephemerals: EphemeralsMode::Skip, acls: AclPolicy::Keep }
 }
 
 #[test]
@@ -80,15 +80,15 @@ fn every_kind_is_created_as_it_was() {
 fn acls_are_those_of_the_policy() {
     let closed = vec![Acl::new(Permissions::READ, "digest", "ann:hash")];
     let node = TransferRecord { acl: closed.clone(), ..record(RecordKind::Persistent, "") };
-    let present = Existing { acl: Some(closed.clone()), ..existing("", 0) };
-    let open = Existing { acl: Some(Acl::open_unsafe()), ..existing("", 0) };
-    let unread = Existing { acl: None, ..existing("", 0) };
+    let present = ExistingNode { acl: Some(closed.clone()), ..existing("", 0) };
+    let open = ExistingNode { acl: Some(Acl::open_unsafe()), ..existing("", 0) };
+    let unread = ExistingNode { acl: None, ..existing("", 0) };
     let replace = |acl| TransferStep::Replace { version: None, acl: Some((acl, 2)) };
     let of = |acls| TransferRules { acls, ..rules(OnExisting::Replace) };
-    assert_eq!(of(Acls::Keep).decide(&node, Some(&present)), TransferStep::Same);
-    assert_eq!(of(Acls::Keep).decide(&node, Some(&open)), replace(closed));
-    assert_eq!(of(Acls::Default).decide(&node, Some(&unread)), TransferStep::Same);
-    assert_eq!(of(Acls::Drop).decide(&node, Some(&present)), replace(Acl::open_unsafe()));
+    assert_eq!(of(AclPolicy::Keep).decide(&node, Some(&present)), TransferStep::Same);
+    assert_eq!(of(AclPolicy::Keep).decide(&node, Some(&open)), replace(closed));
+    assert_eq!(of(AclPolicy::Default).decide(&node, Some(&unread)), TransferStep::Same);
+    assert_eq!(of(AclPolicy::Drop).decide(&node, Some(&present)), replace(Acl::open_unsafe()));
 }
 
 #[test]
@@ -104,8 +104,12 @@ fn low_counters_are_found() {
     sequences.add("/there/n-0000000007", &TransferStep::Same);
     sequences.add("/high/n-0000000007", &create());
     sequences.exists("/high", &Stat { cversion: 14, num_children: 0, ..Stat::default() });
-    let low =
-        |parent: &str, next, is_new| Hazard { parent: parent.to_owned(), next, highest: 7, is_new };
+    let low = |parent: &str, next, is_new| SequenceHazard {
+        parent: parent.to_owned(),
+        next,
+        highest: 7,
+        is_new,
+    };
     let hazards = sequences.hazards();
     assert_eq!(hazards, [low("/low", 1, true), low("/there", 0, false)]);
     assert_eq!(hazards[0].burn(), 7);
@@ -120,10 +124,11 @@ proptest! {
         version: i32,
         keep: bool,
     ) {
-        let acls = if keep { Acls::Keep } else { Acls::Drop };
-        let rules = TransferRules { acls, ephemerals: EphemeralsMode::Persistent, on_conflict: OnExisting::Replace };
+        let acls = if keep { AclPolicy::Keep } else { AclPolicy::Drop };
+        let ephemerals = EphemeralsMode::Persistent;
+        let rules = TransferRules { acls, ephemerals, on_conflict: OnExisting::Replace };
         let stat = Stat { version, ..Stat::default() };
-        let mut node = Existing { data: Some(data.into()), stat, acl: Some(Vec::new()) };
+        let mut node = ExistingNode { data: Some(data.into()), stat, acl: Some(Vec::new()) };
         let step = rules.decide(&record, Some(&node));
         let TransferStep::Replace { version: replaces, acl } = step else {
             prop_assert_eq!(step, TransferStep::Same);

@@ -8,28 +8,40 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use zk_curator::{Acl, Permissions, Stat};
 
-use crate::acls;
+use crate::acl;
 use crate::node::hex;
 
 /// A node with everything that a backup has of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TransferRecord {
-    pub(crate) path: String,
-    /// `None` for null data, which differ from empty data.
-    pub(crate) data: Option<Bytes>,
-    pub(crate) kind: RecordKind,
-    pub(crate) acl: Vec<Acl>,
-    pub(crate) version: i32,
-    pub(crate) czxid: i64,
-    pub(crate) mzxid: i64,
-    pub(crate) ctime: i64,
-    pub(crate) mtime: i64,
+#[non_exhaustive]
+pub struct TransferRecord {
+    /// The path.
+    pub path: String,
+    /// The data, as they are stored. `None` for null data, which differ from empty data.
+    pub data: Option<Bytes>,
+    /// The kind.
+    pub kind: RecordKind,
+    /// The ACL; empty if it was not read.
+    pub acl: Vec<Acl>,
+    /// The version of the data.
+    pub version: i32,
+    /// The transaction that created the node.
+    pub czxid: i64,
+    /// The transaction that changed the data last.
+    pub mzxid: i64,
+    /// The time of the creation, in milliseconds since 1970.
+    pub ctime: i64,
+    /// The time of the last change of the data, in milliseconds since 1970.
+    pub mtime: i64,
 }
 
 /// A kind of node. Servers tell only ephemeral nodes from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RecordKind {
+#[non_exhaustive]
+pub enum RecordKind {
+    /// A persistent node, or a container or node with a time to live that was read from servers.
     Persistent,
+    /// A container.
     Container,
     /// The session that owns the node.
     Ephemeral(i64),
@@ -42,7 +54,9 @@ impl RecordKind {
         if stat.is_ephemeral() { Self::Ephemeral(stat.ephemeral_owner) } else { Self::Persistent }
     }
 
-    pub(crate) const fn is_ephemeral(self) -> bool {
+    /// Returns `true` for an ephemeral node.
+    #[must_use]
+    pub const fn is_ephemeral(self) -> bool {
         matches!(self, Self::Ephemeral(_))
     }
 }
@@ -190,7 +204,7 @@ impl<'a> AclRecord<'a> {
     fn of(acl: &'a Acl) -> Self {
         let perms = acl.permissions;
         let perms = if Permissions::ALL.contains(perms) {
-            acls::letters(perms)
+            acl::letters(perms)
         } else {
             perms.bits().to_string()
         };
@@ -198,7 +212,7 @@ impl<'a> AclRecord<'a> {
     }
 
     fn acl(self) -> Result<Acl, String> {
-        let permissions = match (acls::permissions(&self.perms), self.perms.parse()) {
+        let permissions = match (acl::permissions(&self.perms), self.perms.parse()) {
             (Some(permissions), _) => permissions,
             (None, Ok(bits)) => Permissions::from_bits(bits),
             (None, Err(_)) => return Err(format!("permissions: {}", self.perms)),

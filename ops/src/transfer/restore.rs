@@ -5,55 +5,157 @@
 //! nothing is changed by a damaged file.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use globset::GlobMatcher;
-use zk_curator::{Acl, CreateMode, CuratorFramework};
+use zk_curator::{Acl, CreateMode, CuratorFramework, Error as FrameworkError};
 
-use super::apply::{Applier, MAX_BYTES, NodeChange, Size, TransactionLimit};
+use super::apply::{Applier, MAX_BYTES, NodeChange, TransactionLimit, TransactionSize};
 use super::contenders;
-use super::file::OpenBackup;
-use super::format::{Consistency, Trailer};
+use super::file::BackupReader;
+use super::format::{BackupConsistency, BackupTrailer};
 use super::plan::{
-    EphemeralsMode, Existing, Hazard, NAMED, OnExisting, OnLow, Sequences, TransferCounts,
-    TransferRules, TransferStep,
+    AclPolicy, EphemeralsMode, ExistingNode, NAMED, OnExisting, OnLowCounter, SequenceHazard,
+    Sequences, TransferCounts, TransferRules, TransferStep,
 };
 use super::record::{RecordKind, TransferRecord};
 use super::source::{self, SourceWalk};
-use crate::exit::{CommandFailure, Exit};
+use crate::error::Error;
 use crate::path;
-use crate::progress::ProgressLine;
-use crate::unreadable::UnreadableNodes;
-use crate::walk::WalkPace;
+use crate::pattern::PathPattern;
+use crate::progress::Progress;
+use crate::tree::unreadable::UnreadableNodes;
+use crate::tree::walk::WalkPace;
 
 /// The nodes of the file that are compared with the servers at a time.
 const NODES_AT_ONCE: usize = 1_024;
-/// The options of a restore.
-#[derive(Debug)]
-pub(crate) struct RestoreOptions<'a> {
-    pub(crate) file: &'a Path,
-    /// The root of the restored nodes; `None` for that of the file.
-    pub(crate) root: Option<&'a str>,
-    /// The nodes of the file to restore.
-    pub(crate) only: Option<&'a GlobMatcher>,
-    /// The persistent nodes of the file to create as containers.
-    pub(crate) containers: Option<&'a GlobMatcher>,
-    pub(crate) rules: TransferRules,
-    /// Creates persistent nodes for the contenders of recipes too.
-    pub(crate) persist_contenders: bool,
-    pub(crate) delete_extra: bool,
-    pub(crate) on_low: OnLow,
+
+/// A restore of a backup file.
+///
+/// By default it only adds nodes: it is refused if a node exists with other data or another ACL,
+/// and ephemeral nodes are left out. It can be repeated: nodes that are as in the file need no
+/// change.
+#[derive(Debug, Clone)]
+pub struct Restore {
+    file: PathBuf,
+    root: Option<String>,
+    only: Option<PathPattern>,
+    containers: Option<PathPattern>,
+    rules: TransferRules,
+    persist_contenders: bool,
+    delete_extra: bool,
+    on_low: OnLowCounter,
+}
+
+impl Restore {
+    /// Describes a restore of all nodes in a file.
+    #[must_use]
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        let rules = TransferRules {
+            on_conflict: OnExisting::Fail,
+            ephemerals: EphemeralsMode::Skip,
+            acls: AclPolicy::Keep,
+        };
+        Self {
+            file: file.into(),
+            root: None,
+            only: None,
+            containers: None,
+            rules,
+            persist_contenders: false,
+            delete_extra: false,
+            on_low: OnLowCounter::Refuse,
+        }
+    }
+
+    /// Sets the root of the restored nodes. Default: that of the backup.
+    #[must_use]
+    pub fn root(mut self, root: impl Into<String>) -> Self {
+        self.root = Some(root.into());
+        self
+    }
+
+    /// Restores only nodes whose paths in the file match, and their parents. Default: all.
+    #[must_use]
+    pub fn only(mut self, pattern: PathPattern) -> Self {
+        self.only = Some(pattern);
+        self
+    }
+
+    /// Creates persistent nodes as containers if their paths in the file match. Servers do not tell
+    /// which nodes are containers, so the file cannot. Default: none.
+    #[must_use]
+    pub fn containers(mut self, pattern: PathPattern) -> Self {
+        self.containers = Some(pattern);
+        self
+    }
+
+    /// Sets the treatment of nodes that exist and differ. Default: [`Fail`](OnExisting::Fail).
+    #[must_use]
+    pub const fn on_existing(mut self, on_existing: OnExisting) -> Self {
+        self.rules.on_conflict = on_existing;
+        self
+    }
+
+    /// Sets the treatment of ephemeral nodes in the file. Default: [`Skip`](EphemeralsMode::Skip).
+    #[must_use]
+    pub const fn ephemerals(mut self, mode: EphemeralsMode) -> Self {
+        self.rules.ephemerals = mode;
+        self
+    }
+
+    /// Sets the source of the ACLs. Default: [`Keep`](AclPolicy::Keep).
+    #[must_use]
+    pub const fn acls(mut self, policy: AclPolicy) -> Self {
+        self.rules.acls = policy;
+        self
+    }
+
+    /// With [`EphemeralsMode::Persistent`], also creates the nodes of locks, elections, leases,
+    /// groups and other recipes. No session will ever remove them: nobody obtains the lock until
+    /// they are deleted. Default: they are refused.
+    #[must_use]
+    pub const fn persist_contenders(mut self) -> Self {
+        self.persist_contenders = true;
+        self
+    }
+
+    /// Deletes the nodes below the root that the file does not have, except ephemeral ones.
+    /// Default: they stay.
+    #[must_use]
+    pub const fn delete_extra(mut self) -> Self {
+        self.delete_extra = true;
+        self
+    }
+
+    /// Sets the treatment of sequence counters that are too low. Default:
+    /// [`Refuse`](OnLowCounter::Refuse).
+    #[must_use]
+    pub const fn on_low_counter(mut self, on_low: OnLowCounter) -> Self {
+        self.on_low = on_low;
+        self
+    }
+
+    /// Reads the whole file, and looks for its place on the servers. Changes nothing.
+    ///
+    /// # Errors
+    /// [`File`](Error::File) and [`Damaged`](Error::Damaged);
+    /// [`BelongsToServers`](Error::BelongsToServers), [`HiddenPassword`](Error::HiddenPassword) and
+    /// [`Framework`](Error::Framework).
+    pub async fn open(self, zk: &CuratorFramework) -> Result<RestoreRun<'_>, Error> {
+        RestoreRun::open(zk, self).await
+    }
 }
 
 /// A restore from an intact file.
-pub(crate) struct RestoreRun<'a> {
+#[derive(Debug)]
+pub struct RestoreRun<'a> {
     zk: &'a CuratorFramework,
-    options: RestoreOptions<'a>,
+    options: Restore,
     /// The root in the file.
     from: String,
     /// The root on the servers.
-    pub(crate) to: String,
+    to: String,
     /// The ancestors of nodes that match, by their paths in the file.
     needed: BTreeSet<String>,
     /// The nodes in the file, by their paths on the servers, if others are deleted.
@@ -68,39 +170,78 @@ pub(crate) struct RestoreRun<'a> {
     blurs_null: bool,
     sequences: Sequences,
     /// The last line of the file.
-    trailer: Option<Trailer>,
+    trailer: Option<BackupTrailer>,
 }
 
 /// The planned changes.
 #[derive(Debug)]
-pub(crate) struct RestorePlan {
-    pub(crate) counts: TransferCounts,
-    /// The first nodes in conflict.
-    pub(crate) conflicts: Vec<String>,
+#[non_exhaustive]
+pub struct RestorePlan {
+    /// The numbers of nodes.
+    pub counts: TransferCounts,
+    /// The first nodes in conflict, at most 20.
+    pub conflicts: Vec<String>,
     /// The contenders of recipes that would become persistent, if they are refused.
-    pub(crate) contenders: Vec<String>,
-    /// The nodes with low counters.
-    pub(crate) hazards: Vec<Hazard>,
+    pub contenders: Vec<String>,
+    /// The nodes with low counters. With [`OnLowCounter::Refuse`] only those to which this restore
+    /// adds a number, and with [`OnLowCounter::Ignore`] none.
+    pub hazards: Vec<SequenceHazard>,
     /// The nodes to delete, children first, with their versions.
-    pub(crate) extras: Vec<(String, i32)>,
+    pub extras: Vec<(String, i32)>,
     /// The nodes on the servers that could not be read. They stay, and the nodes below them.
-    pub(crate) unreadable: UnreadableNodes,
-    size: Size,
+    pub unreadable: UnreadableNodes,
+    size: TransactionSize,
     /// The number of ACLs to set outside of a transaction.
     acls: u64,
+    on_low: OnLowCounter,
 }
 
 impl RestorePlan {
-    fn empty(limit: TransactionLimit) -> Self {
+    fn empty(limit: TransactionLimit, on_low: OnLowCounter) -> Self {
         let (counts, conflicts, contenders, hazards) = Default::default();
         let (extras, unreadable) = Default::default();
-        let size = Size::none(limit);
-        Self { counts, conflicts, contenders, hazards, extras, unreadable, size, acls: 0 }
+        let size = TransactionSize::none(limit);
+        Self { counts, conflicts, contenders, hazards, extras, unreadable, size, acls: 0, on_low }
     }
 
     /// Returns `true` if all changes are applied together or not at all.
-    pub(crate) const fn is_atomic(&self) -> bool {
+    #[must_use]
+    pub const fn is_atomic(&self) -> bool {
         self.size.fits() && self.acls == 0
+    }
+
+    fn add_hazards(&mut self, hazards: Vec<SequenceHazard>) {
+        match self.on_low {
+            OnLowCounter::Ignore => {}
+            OnLowCounter::Refuse => {
+                self.hazards = hazards.into_iter().filter(|low| low.is_new).collect();
+            }
+            OnLowCounter::Burn => {
+                for hazard in &hazards {
+                    self.counts.burn += hazard.burn();
+                    self.size.add_burns(&hazard.parent, hazard.burn());
+                }
+                self.hazards = hazards;
+            }
+        }
+    }
+
+    /// Refuses a plan that [`RestoreRun::apply`] does not apply.
+    ///
+    /// # Errors
+    /// [`Conflicts`](Error::Conflicts), [`Contenders`](Error::Contenders) or
+    /// [`LowCounters`](Error::LowCounters), the first that holds.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.counts.conflict > 0 {
+            return Err(Error::Conflicts { nodes: self.counts.conflict });
+        }
+        if !self.contenders.is_empty() {
+            return Err(Error::Contenders { nodes: self.contenders.len() });
+        }
+        if self.on_low == OnLowCounter::Refuse && !self.hazards.is_empty() {
+            return Err(Error::LowCounters { nodes: self.hazards.len() });
+        }
+        Ok(())
     }
 }
 
@@ -113,15 +254,12 @@ struct RestoreItem {
 
 impl<'a> RestoreRun<'a> {
     /// Reads the whole file, and looks for its place on the servers.
-    pub(crate) async fn open(
-        zk: &'a CuratorFramework,
-        options: RestoreOptions<'a>,
-    ) -> Result<Self, CommandFailure> {
-        let mut file = OpenBackup::open(options.file)?;
+    async fn open(zk: &'a CuratorFramework, options: Restore) -> Result<Self, Error> {
+        let mut file = BackupReader::open(&options.file)?;
         let from = file.header().root.clone();
-        let to = options.root.unwrap_or(&from).to_owned();
+        let to = options.root.as_ref().unwrap_or(&from).clone();
         if path::is_system(zk, &to) {
-            return Err(CommandFailure::usage(format!("refused: {to} belongs to the servers")));
+            return Err(Error::BelongsToServers { path: to });
         }
         let (needed, known, contenders, sequences) = Default::default();
         let (missing, root_exists, trailer) = (Vec::new(), true, None);
@@ -140,33 +278,49 @@ impl<'a> RestoreRun<'a> {
             sequences,
             trailer,
         };
-        while let Some(record) = file.next()? {
+        while let Some(record) = file.next_record()? {
             this.note(&record)?;
         }
         this.trailer = file.trailer().cloned();
         if this.refuses_contenders() {
-            let found = contenders::contenders(this.options.file)?;
+            let found = contenders::contenders(&this.options.file)?;
             this.contenders = found.iter().filter_map(|path| this.target(path)).collect();
         }
         this.find_place().await?;
         Ok(this)
     }
 
-    /// Returns the number of nodes in the file.
-    pub(crate) fn nodes(&self) -> u64 {
-        self.trailer.as_ref().map_or(0, Trailer::nodes)
+    /// Returns the path of the backup file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.options.file
     }
 
-    /// Returns a warning about the contents of the file.
-    pub(crate) fn warning(&self) -> Option<String> {
+    /// Returns the root of the restored nodes on the servers.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.to
+    }
+
+    /// Returns the number of nodes in the file.
+    #[must_use]
+    pub fn nodes(&self) -> u64 {
+        self.trailer.as_ref().map_or(0, BackupTrailer::nodes)
+    }
+
+    /// Returns a warning about the contents of the file: it is incomplete or fuzzy.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
         let trailer = self.trailer.as_ref()?;
         let unreadable = trailer.unreadable.len();
         match trailer.consistency {
             _ if unreadable > 0 => {
                 Some(format!("incomplete backup: {unreadable} unreadable nodes"))
             }
-            Consistency::Fuzzy => Some("fuzzy backup: not all nodes are of one moment".to_owned()),
-            Consistency::Exact => None,
+            BackupConsistency::Fuzzy => {
+                Some("fuzzy backup: not all nodes are of one moment".to_owned())
+            }
+            BackupConsistency::Exact => None,
         }
     }
 
@@ -181,12 +335,9 @@ impl<'a> RestoreRun<'a> {
     }
 
     /// Notes a node of the file, in the first reading.
-    fn note(&mut self, record: &TransferRecord) -> Result<(), CommandFailure> {
+    fn note(&mut self, record: &TransferRecord) -> Result<(), Error> {
         if self.options.rules.refuses_acl(record) && self.matches(&record.path) {
-            let text = format!("{}: the ACL in the file hides a password", record.path);
-            return Err(
-                CommandFailure::usage(text).hint("--acl default, or back up with ADMIN rights")
-            );
+            return Err(Error::HiddenPassword { path: record.path.clone() });
         }
         if self.options.only.is_some() && self.matches(&record.path) {
             self.needed.extend(path::ancestors(&record.path));
@@ -198,7 +349,7 @@ impl<'a> RestoreRun<'a> {
     }
 
     fn matches(&self, path: &str) -> bool {
-        self.options.only.is_none_or(|only| only.is_match(path))
+        self.options.only.as_ref().is_none_or(|only| only.is_match(path))
     }
 
     /// Returns the path on the servers, or `None` for nodes that are not restored.
@@ -208,7 +359,7 @@ impl<'a> RestoreRun<'a> {
     }
 
     /// Finds the nodes above the root that are missing.
-    async fn find_place(&mut self) -> Result<(), CommandFailure> {
+    async fn find_place(&mut self) -> Result<(), FrameworkError> {
         for ancestor in path::ancestors(&self.to) {
             match self.zk.exists(&ancestor).await? {
                 Some(stat) => self.sequences.exists(&ancestor, &stat),
@@ -225,18 +376,20 @@ impl<'a> RestoreRun<'a> {
         Ok(())
     }
 
-    /// Compares the file with the servers.
-    pub(crate) async fn plan(
-        &mut self,
-        progress: &ProgressLine,
-    ) -> Result<RestorePlan, CommandFailure> {
-        let mut plan = RestorePlan::empty(TransactionLimit::of(self.zk));
+    /// Compares the file with the servers. Changes nothing.
+    ///
+    /// # Errors
+    /// [`File`](Error::File), [`Damaged`](Error::Damaged) and [`Framework`](Error::Framework). A
+    /// plan that [`check`](RestorePlan::check) refuses is not an error here.
+    pub async fn plan(&self, progress: Progress<'_>) -> Result<RestorePlan, Error> {
+        let mut plan = RestorePlan::empty(TransactionLimit::of(self.zk), self.options.on_low);
+        let mut sequences = self.sequences.clone();
         for path in &self.missing {
             plan.counts.create += 1;
             plan.size.add(&parent(path));
         }
         let (mut file, mut pace) =
-            (OpenBackup::open(self.options.file)?, WalkPace::up_to(NODES_AT_ONCE));
+            (BackupReader::open(&self.options.file)?, WalkPace::up_to(NODES_AT_ONCE));
         loop {
             let items = self.next_items(&mut file)?;
             if items.is_empty() {
@@ -246,12 +399,12 @@ impl<'a> RestoreRun<'a> {
             progress.add(items.len());
             for (item, existing) in items.iter().zip(&present) {
                 let (path, step) = (&item.record.path, self.decide(item, existing.as_ref()));
-                if let Some(Existing { stat, .. }) = existing
+                if let Some(ExistingNode { stat, .. }) = existing
                     && stat.cversion > 0
                 {
-                    self.sequences.exists(path, stat);
+                    sequences.exists(path, stat);
                 }
-                self.sequences.add(path, &step);
+                sequences.add(path, &step);
                 if step == TransferStep::Conflict && plan.conflicts.len() < NAMED {
                     plan.conflicts.push(path.clone());
                 }
@@ -266,26 +419,11 @@ impl<'a> RestoreRun<'a> {
             }
         }
         self.plan_extras(&mut plan).await?;
-        self.plan_sequences(&mut plan);
+        plan.add_hazards(sequences.hazards());
         Ok(plan)
     }
 
-    fn plan_sequences(&mut self, plan: &mut RestorePlan) {
-        let hazards = std::mem::take(&mut self.sequences).hazards();
-        match self.options.on_low {
-            OnLow::Ignore => {}
-            OnLow::Refuse => plan.hazards = hazards.into_iter().filter(|low| low.is_new).collect(),
-            OnLow::Burn => {
-                for hazard in &hazards {
-                    plan.counts.burn += hazard.burn();
-                    plan.size.add_burns(&hazard.parent, hazard.burn());
-                }
-                plan.hazards = hazards;
-            }
-        }
-    }
-
-    async fn plan_extras(&self, plan: &mut RestorePlan) -> Result<(), CommandFailure> {
+    async fn plan_extras(&self, plan: &mut RestorePlan) -> Result<(), FrameworkError> {
         if !self.options.delete_extra || !self.root_exists {
             return Ok(());
         }
@@ -334,17 +472,21 @@ impl<'a> RestoreRun<'a> {
 
     /// Applies a plan. Compares again, so that it also completes an interrupted restore. Returns
     /// the number of transactions.
-    pub(crate) async fn apply(
-        &self,
-        plan: &RestorePlan,
-        progress: &ProgressLine,
-    ) -> Result<u64, CommandFailure> {
+    ///
+    /// # Errors
+    /// As of [`RestorePlan::check`], without a request. [`Interrupted`](Error::Interrupted) tells
+    /// how many changes were applied before a failure, such as [`Changed`](Error::Changed).
+    ///
+    /// # Cancel safety
+    /// After a drop, the changes up to a transaction are applied. Another restore completes them.
+    pub async fn apply(&self, plan: &RestorePlan, progress: Progress<'_>) -> Result<u64, Error> {
+        plan.check()?;
         let mut applier = Applier::new(self.zk);
         for path in &self.missing {
             applier.push(parent(path)).await?;
         }
         let (mut file, mut pace) =
-            (OpenBackup::open(self.options.file)?, WalkPace::up_to(NODES_AT_ONCE));
+            (BackupReader::open(&self.options.file)?, WalkPace::up_to(NODES_AT_ONCE));
         loop {
             let items = self.next_items(&mut file)?;
             if items.is_empty() {
@@ -356,9 +498,7 @@ impl<'a> RestoreRun<'a> {
                 let step = self.decide(item, existing.as_ref());
                 let path = &item.record.path;
                 if step == TransferStep::Conflict || self.is_refused(path, &step) {
-                    let failure =
-                        CommandFailure::new(Exit::CONFLICT, format!("changed since: {path}"));
-                    return Err(applier.explain(failure));
+                    return Err(applier.explain(Error::Changed { path: path.clone() }));
                 }
                 if let Some(change) = change(&item.record, &step) {
                     applier.push(change).await?;
@@ -373,7 +513,7 @@ impl<'a> RestoreRun<'a> {
             applier.push(NodeChange::Delete { path: path.clone(), version: *version }).await?;
             progress.add(1);
         }
-        if self.options.on_low == OnLow::Burn {
+        if self.options.on_low == OnLowCounter::Burn {
             for hazard in &plan.hazards {
                 applier.burn(&hazard.parent, hazard.burn()).await?;
             }
@@ -383,16 +523,16 @@ impl<'a> RestoreRun<'a> {
     }
 
     /// Returns the next nodes of the file that are restored.
-    fn next_items(&self, file: &mut OpenBackup) -> Result<Vec<RestoreItem>, CommandFailure> {
+    fn next_items(&self, file: &mut BackupReader) -> Result<Vec<RestoreItem>, Error> {
         let (mut items, mut bytes) = (Vec::new(), 0);
         while items.len() < NODES_AT_ONCE && bytes < MAX_BYTES {
-            let Some(mut record) = file.next()? else { break };
+            let Some(mut record) = file.next_record()? else { break };
             let is_parent_only = !self.matches(&record.path);
             if is_parent_only && !self.needed.contains(&record.path) {
                 continue;
             }
-            let is_container = self.options.containers.is_some_and(|glob| {
-                record.kind == RecordKind::Persistent && glob.is_match(&record.path)
+            let is_container = self.options.containers.as_ref().is_some_and(|pattern| {
+                record.kind == RecordKind::Persistent && pattern.is_match(&record.path)
             });
             if is_container {
                 record.kind = RecordKind::Container;
@@ -410,7 +550,7 @@ impl<'a> RestoreRun<'a> {
         &self,
         items: &[RestoreItem],
         pace: &mut WalkPace,
-    ) -> Result<Vec<Option<Existing>>, CommandFailure> {
+    ) -> Result<Vec<Option<ExistingNode>>, FrameworkError> {
         if !self.root_exists {
             return Ok(items.iter().map(|_| None).collect());
         }
@@ -423,7 +563,7 @@ impl<'a> RestoreRun<'a> {
         Ok(present)
     }
 
-    fn decide(&self, item: &RestoreItem, existing: Option<&Existing>) -> TransferStep {
+    fn decide(&self, item: &RestoreItem, existing: Option<&ExistingNode>) -> TransferStep {
         let on_conflict =
             if item.is_parent_only { OnExisting::Keep } else { self.options.rules.on_conflict };
         let rules = TransferRules { on_conflict, ..self.options.rules };

@@ -6,11 +6,11 @@
 use zk_curator::op::fan_out;
 use zk_curator::{Acl, CuratorFramework, Error, ErrorKind, Stat};
 
-use super::plan::Existing;
+use super::plan::ExistingNode;
 use super::record::TransferRecord;
 use crate::path;
-use crate::unreadable::UnreadableNodes;
-use crate::walk::{self, WalkPace};
+use crate::tree::unreadable::UnreadableNodes;
+use crate::tree::walk::{self, WalkPace};
 
 /// The nodes that are read at a time. Their data are in memory together.
 const NODES_AT_ONCE: usize = 1_024;
@@ -198,11 +198,11 @@ pub(crate) async fn present(
     paths: &[String],
     pace: &mut WalkPace,
     with_acls: bool,
-) -> Result<Vec<Option<Existing>>, Error> {
+) -> Result<Vec<Option<ExistingNode>>, Error> {
     let mut present = Vec::with_capacity(paths.len());
     for answer in walk::read_each(zk, paths, pace).await? {
         let state = existing(answer)?;
-        present.push(state.map(|(data, stat)| Existing { data, stat, acl: None }));
+        present.push(state.map(|(data, stat)| ExistingNode { data, stat, acl: None }));
     }
     if with_acls {
         let found = paths.iter().zip(&mut present).filter(|(_, present)| present.is_some());
@@ -210,7 +210,7 @@ pub(crate) async fn present(
         let lists = acls(zk, paths.into_iter().map(String::as_str)).await;
         for (state, acl) in found.into_iter().zip(lists) {
             *state = match (state.take(), existing(acl)?) {
-                (Some(state), Some(acl)) => Some(Existing { acl: Some(acl), ..state }),
+                (Some(state), Some(acl)) => Some(ExistingNode { acl: Some(acl), ..state }),
                 _ => None,
             };
         }
