@@ -1,16 +1,16 @@
 //! The items of queues, in the order of their recipes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use zk_curator::op::ReadResult;
 use zk_curator::{CuratorFramework, Error};
 use zk_curator_recipes::inspect::{self, RecipeKind, Role, recognise};
 
-use crate::output::time;
-use crate::unreadable::UnreadableNodes;
-use crate::walk::{self, ListedNode};
-use crate::{node, path};
+use crate::tree::unreadable::UnreadableNodes;
+use crate::tree::walk::{self, ListedNode};
+use crate::{node, path, text};
 
 /// The directories of queues whose items are not the children of one node.
 const DIRECTORIES: [&str; 3] = [ITEMS, "entries", TAKEN];
@@ -26,21 +26,48 @@ const LEVELS: usize = 2;
 
 /// The items of a queue.
 #[derive(Debug)]
-pub(crate) struct QueuedItems {
+pub struct QueuedItems {
     /// Their paths, in the order in which consumers take them.
-    pub(crate) paths: Vec<String>,
-    /// The number of nodes that are no items.
-    pub(crate) others: usize,
-    pub(crate) unreadable: UnreadableNodes,
+    pub paths: Vec<String>,
+    /// The number of nodes that are not items.
+    pub others: usize,
+    /// The nodes that could not be listed. They may have items.
+    pub unreadable: UnreadableNodes,
     kind: RecipeKind,
     /// Claimed items of kazoo.
     taken: BTreeSet<String>,
 }
 
+/// The state of an item of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum QueuedItemState {
+    /// A consumer may take it.
+    Waiting,
+    /// A consumer has claimed it.
+    Claimed,
+    /// No consumer takes it before this time has passed.
+    Due(Duration),
+}
+
+impl fmt::Display for QueuedItemState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting => f.write_str("waiting"),
+            Self::Claimed => f.write_str("claimed"),
+            Self::Due(left) => write!(f, "due in {}", text::duration(*left)),
+        }
+    }
+}
+
 impl QueuedItems {
-    /// Lists the items at a path. Below a node that is no queue, all children are items, in the
+    /// Lists the items at a path. Below a node that is not a queue, all children are items, in the
     /// order of their names.
-    pub(crate) async fn list(zk: &CuratorFramework, path: &str) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// Those of the framework. A node that cannot be read is not an error, unless it is the queue.
+    pub async fn list(zk: &CuratorFramework, path: &str) -> Result<Self, Error> {
         let listed = walk::list(zk, path, LEVELS, is_directory).await?;
         let unreadable = walk::hidden(&listed);
         let taken = path::join(path, TAKEN);
@@ -68,12 +95,15 @@ impl QueuedItems {
         Ok(Self { paths, others, unreadable, kind, taken })
     }
 
-    /// Returns the states of items.
-    pub(crate) async fn states(
+    /// Returns the states of items, which are some of the [paths](Self::paths).
+    ///
+    /// # Errors
+    /// Those of the framework.
+    pub async fn states(
         &self,
         zk: &CuratorFramework,
         items: &[String],
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<QueuedItemState>, Error> {
         let mut claims = BTreeSet::new();
         if self.kind == RecipeKind::LockingQueue {
             let mut lists = zk.multi_read();
@@ -88,14 +118,13 @@ impl QueuedItems {
                 }
             }
         }
-        let now = time::now_ms();
+        let now = text::now_ms();
         let state = |path: &String| match self.due(path) {
-            _ if claims.contains(path) => "claimed".to_owned(),
+            _ if claims.contains(path) => QueuedItemState::Claimed,
             Some(due) if due > now => {
-                let left = Duration::from_millis(due.abs_diff(now));
-                format!("due in {}", time::duration(left))
+                QueuedItemState::Due(Duration::from_millis(due.abs_diff(now)))
             }
-            _ => "waiting".to_owned(),
+            _ => QueuedItemState::Waiting,
         };
         Ok(items.iter().map(state).collect())
     }
