@@ -15,6 +15,7 @@ use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::state::ConnectionStateErrorPolicy;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_client::Connector;
+use zk_curator_ops::ensemble::{FrameworkFuture, FrameworkSource};
 
 use crate::args::Global;
 use crate::context::{self, ContextFile, NamedContext, SecretRef};
@@ -134,6 +135,7 @@ impl App {
     }
 
     /// Returns the state of the connection.
+    #[cfg(feature = "shell")]
     pub(crate) fn connection(&self) -> Option<String> {
         self.zk.get().map(|zk| zk.state().to_string())
     }
@@ -355,6 +357,17 @@ impl App {
             // The session then ends by itself.
             _ => Ok(()),
         }
+    }
+}
+
+/// A probe of the servers connects only if it needs a session.
+impl FrameworkSource for App {
+    fn started(&self) -> Option<&CuratorFramework> {
+        self.zk.get()
+    }
+
+    fn framework(&self) -> FrameworkFuture<'_> {
+        Box::pin(async { self.zk().await.ok() })
     }
 }
 

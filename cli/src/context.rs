@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use zk_curator_ops::files;
 
 use crate::args::Global;
 use crate::exit::CommandFailure;
@@ -104,7 +105,7 @@ impl ContextFile {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
-        let (fresh, mut file) = private::create_beside(path).map_err(|error| failed(&error))?;
+        let (fresh, mut file) = files::create_beside(path).map_err(|error| failed(&error))?;
         let written = file
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_all())

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use zk_curator::{Error, ErrorKind};
 use zk_curator_discovery::RegistrationError;
+use zk_curator_ops::tree::unreadable::UnreadableReason;
 use zk_curator_recipes::{barrier, config, counter, leader, lock, queue, schedule};
 
 /// An exit code of `zkc`.
@@ -234,6 +235,106 @@ impl From<RegistrationError> for CommandFailure {
             error => Self::usage(error.to_string()),
         }
     }
+}
+
+impl From<zk_curator_ops::Error> for CommandFailure {
+    fn from(error: zk_curator_ops::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&zk_curator_ops::Error> for CommandFailure {
+    fn from(error: &zk_curator_ops::Error) -> Self {
+        use zk_curator_ops::Error as Of;
+        match error {
+            Of::Framework(error) => error.clone().into(),
+            Of::Interrupted { changes: 0, source } => {
+                Self::from(&**source).hint("nothing was changed")
+            }
+            Of::Interrupted { changes, source } => {
+                let done =
+                    format!("done in part: {changes} changes; then {}", Self::from(&**source));
+                Self::new(Exit::PARTLY, done)
+            }
+            Of::File { path, source, .. } => Self::usage(format!("{}: {source}", path.display())),
+            Of::Output { source } => Self::usage(format!("standard output: {source}")),
+            Of::Damaged { path, damage } => Self::usage(format!("{}: {damage}", path.display())),
+            Of::InvalidConnectString(source) => Self::usage(source.to_string()),
+            Of::BelongsToServers { .. } | Of::IsRoot => Self::usage(format!("refused: {error}")),
+            Of::NoNode { path } => Self::no_node(path),
+            Of::Unreadable { reason, .. } => {
+                let is_forbidden = *reason == UnreadableReason::Failed(ErrorKind::NoAuth);
+                let exit = if is_forbidden { Exit::NO_PERMISSION } else { Exit::USAGE };
+                Self::new(exit, error.to_string())
+            }
+            Of::HiddenAcl { .. } => Self::new(Exit::NO_PERMISSION, error.to_string()),
+            Of::NodeExists { .. } => Self::new(Exit::CONFLICT, error.to_string()),
+            Of::Changed { path } => Self::new(Exit::CONFLICT, format!("changed since: {path}")),
+            error => with_hint(error),
+        }
+    }
+}
+
+/// Returns the failure of an operation that an option or another command can avoid.
+fn with_hint(error: &zk_curator_ops::Error) -> CommandFailure {
+    use zk_curator_ops::Error as Of;
+    let (exit, text, hint) = match error {
+        Of::UncheckedAdminServer => {
+            (Exit::USAGE, "the admin server cannot be checked".to_owned(), "HTTPS needs --tls-ca")
+        }
+        Of::InvalidAcl { .. } => (
+            Exit::USAGE,
+            error.to_string(),
+            "write SCHEME:ID:PERMISSIONS, such as world:anyone:cdrwa, or open, read, creator; \
+             a comma in an id is \\,",
+        ),
+        Of::PathTooLong { .. } => {
+            (Exit::USAGE, error.to_string(), "nothing was written; `backup` has no such limit")
+        }
+        Of::NotEmpty { .. } => (Exit::CONFLICT, error.to_string(), "pass -r"),
+        Of::Ephemeral { .. } => (Exit::CONFLICT, error.to_string(), "it belongs to a live session"),
+        Of::HiddenPassword { path } => (
+            Exit::USAGE,
+            format!("{path}: the ACL in the file hides a password"),
+            "--acl default, or back up with ADMIN rights",
+        ),
+        error => return of_plan(error),
+    };
+    CommandFailure::new(exit, text).hint(hint)
+}
+
+/// Returns the failure of a plan that is refused, or that was applied in part.
+fn of_plan(error: &zk_curator_ops::Error) -> CommandFailure {
+    use zk_curator_ops::Error as Of;
+    let (exit, text, hint) = match error {
+        Of::Conflicts { nodes } => (
+            Exit::CONFLICT,
+            format!("conflict: {nodes} nodes exist and differ; nothing was changed"),
+            "see --on-conflict",
+        ),
+        Of::Contenders { nodes } => (
+            Exit::USAGE,
+            format!(
+                "refused: {nodes} contenders of recipes would become persistent, and no session \
+                 would ever remove them; nothing was changed"
+            ),
+            "--ephemerals skip leaves them out; --persist-contenders accepts it",
+        ),
+        Of::LowCounters { nodes } => (
+            Exit::USAGE,
+            format!(
+                "refused: new sequential children of {nodes} nodes would sort before restored ones"
+            ),
+            "--burn-sequences raises the counters; --ignore-sequences accepts it",
+        ),
+        Of::ChangedDuringCopy { from, to } => {
+            let text = format!("{from} changed during the copy and was not removed");
+            let hint = format!("zkc diff {from} {to} shows the differences");
+            return CommandFailure::new(Exit::PARTLY, text).hint(hint);
+        }
+        error => return CommandFailure::usage(error.to_string()),
+    };
+    CommandFailure::new(exit, text).hint(hint)
 }
 
 impl From<io::Error> for CommandFailure {

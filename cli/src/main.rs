@@ -1,29 +1,25 @@
 //! `zkc`: ZooKeeper on the command line.
 //!
-//! A command is a file in `commands`: it parses its arguments, calls the library, and returns a
+//! A command is a file in `commands`: it parses its arguments, calls the libraries, and returns a
 //! [`CommandOutput`], which `output` prints in the requested format. `app` connects, and
 //! refuses writes where they are not allowed; `exit` has the exit codes, and `help` the examples.
 //! `supervise` runs a command under a lock.
 
-mod acls;
 mod app;
 mod args;
 mod commands;
 mod complete;
 mod context;
-mod deletion;
 #[cfg(all(test, unix, feature = "serve", feature = "shell", feature = "tui"))]
 mod documented;
-mod ensemble;
 mod exit;
 mod help;
-mod holders;
-mod items;
 mod merge;
 mod node;
 mod output;
 mod path;
 mod private;
+mod probe;
 mod program;
 mod progress;
 #[cfg(feature = "shell")]
@@ -36,7 +32,6 @@ mod transfer;
 #[cfg(feature = "tui")]
 mod tui;
 mod unreadable;
-mod walk;
 mod who;
 mod words;
 

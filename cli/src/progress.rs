@@ -77,8 +77,19 @@ impl ProgressLine {
 
     /// Notes that this many more nodes are done.
     pub(crate) fn add(&self, nodes: usize) {
-        self.done.fetch_add(u64::try_from(nodes).unwrap_or_default(), Ordering::Relaxed);
+        add(&self.done, nodes);
     }
+
+    /// Returns a function that does the same as [`add`](Self::add), for the progress of an
+    /// operation.
+    pub(crate) fn counter(&self) -> impl Fn(usize) + Send + Sync + use<> {
+        let done = Arc::clone(&self.done);
+        move |nodes| add(&done, nodes)
+    }
+}
+
+fn add(done: &AtomicU64, nodes: usize) {
+    done.fetch_add(u64::try_from(nodes).unwrap_or_default(), Ordering::Relaxed);
 }
 
 impl Drop for ProgressDrawing {

@@ -1,12 +1,22 @@
-//! Arguments that several commands have.
+//! Arguments and files of the commands that move nodes.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use globset::{GlobBuilder, GlobMatcher};
+use zk_curator_ops::files;
+use zk_curator_ops::transfer::{OnLowCounter, SequenceHazard};
 
-use super::plan::{Hazard, NAMED, OnLow};
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::printable;
+
+/// The nodes with low counters that are named on the terminal.
+const NAMED: usize = 20;
+/// More numbers are used up only after a question.
+const MANY_NUMBERS: u64 = 1_000_000;
+/// The argument that stands for standard input or output.
+const STANDARD: &str = "-";
 
 /// The treatment of sequence counters that are too low.
 #[derive(Debug, Clone, Copy, Args)]
@@ -21,17 +31,17 @@ pub(crate) struct Low {
 }
 
 impl Low {
-    pub(crate) const fn policy(self) -> OnLow {
+    pub(crate) const fn policy(self) -> OnLowCounter {
         match (self.burn_sequences, self.ignore_sequences) {
-            (true, _) => OnLow::Burn,
-            (_, true) => OnLow::Ignore,
-            _ => OnLow::Refuse,
+            (true, _) => OnLowCounter::Burn,
+            (_, true) => OnLowCounter::Ignore,
+            _ => OnLowCounter::Refuse,
         }
     }
 
     /// Warns of low counters.
-    pub(crate) fn warn(app: &App, hazards: &[Hazard]) {
-        for Hazard { parent, next, highest, .. } in hazards.iter().take(NAMED) {
+    pub(crate) fn warn(app: &App, hazards: &[SequenceHazard]) {
+        for SequenceHazard { parent, next, highest, .. } in hazards.iter().take(NAMED) {
             let parent = printable(parent);
             app.out().warn(format!(
                 "{parent}: has a child with the number {highest}, and would count from {next}"
@@ -43,58 +53,60 @@ impl Low {
         }
     }
 
-    /// Returns `true` if low counters are refused.
-    pub(crate) fn refuses(self, hazards: &[Hazard]) -> bool {
-        self.policy() == OnLow::Refuse && !hazards.is_empty()
-    }
-
-    /// Refuses low counters, or asks if it is expensive to raise them.
-    pub(crate) async fn check(self, app: &App, hazards: &[Hazard]) -> Result<(), CommandFailure> {
-        Self::warn(app, hazards);
-        if self.refuses(hazards) {
-            let nodes = hazards.len();
-            let text = format!(
-                "refused: new sequential children of {nodes} nodes would sort before restored ones"
-            );
-            let hint = "--burn-sequences raises the counters; --ignore-sequences accepts it";
-            return Err(CommandFailure::usage(text).hint(hint));
-        }
-        let numbers: u64 = hazards.iter().map(Hazard::burn).sum();
-        if self.policy() == OnLow::Burn && numbers > MANY_NUMBERS {
+    /// Asks if it is expensive to raise the counters.
+    pub(crate) async fn agree(
+        self,
+        app: &App,
+        hazards: &[SequenceHazard],
+    ) -> Result<(), CommandFailure> {
+        let numbers: u64 = hazards.iter().map(SequenceHazard::burn).sum();
+        if self.policy() == OnLowCounter::Burn && numbers > MANY_NUMBERS {
             app.agree(&format!("create and delete {numbers} nodes to raise counters?")).await?;
         }
         Ok(())
     }
 }
 
-/// More numbers are used up only after a question.
-const MANY_NUMBERS: u64 = 1_000_000;
-
-/// Parses a pattern for paths. `*` stays within a name. A pattern without a slash at the start
-/// matches at any depth.
-pub(crate) fn glob(pattern: &str) -> Result<GlobMatcher, String> {
-    let anchored =
-        if pattern.starts_with('/') { pattern.to_owned() } else { format!("/**/{pattern}") };
-    let glob = GlobBuilder::new(&anchored).literal_separator(true).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
+/// Returns `true` if an argument stands for standard input or output.
+pub(crate) fn is_standard(argument: &Path) -> bool {
+    argument == Path::new(STANDARD)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A backup that can be read several times.
+#[derive(Debug)]
+pub(crate) struct BackupInput {
+    path: PathBuf,
+    /// A copy of standard input, which is removed at the end.
+    is_copy: bool,
+}
 
-    #[test]
-    fn patterns_match_paths() {
-        for (pattern, path, matches) in [
-            ("/a/*", "/a/b", true),
-            ("/a/*", "/a/b/c", false),
-            ("/a/**", "/a/b/c", true),
-            ("*.json", "/a/b.json", true),
-            ("*.json", "/b.json", true),
-            ("b", "/a/bc", false),
-        ] {
-            assert_eq!(glob(pattern).unwrap().is_match(path), matches, "{pattern} {path}");
+impl BackupInput {
+    /// Takes a file, or copies standard input if the argument is `-`.
+    pub(crate) async fn of(argument: &Path) -> Result<Self, CommandFailure> {
+        if !is_standard(argument) {
+            return Ok(Self { path: argument.to_owned(), is_copy: false });
         }
-        assert!(glob("[").is_err());
+        if io::stdin().is_terminal() {
+            return Err(CommandFailure::usage("standard input is a terminal, not a backup"));
+        }
+        let (path, mut file) = files::create_temporary(&std::env::temp_dir(), "zkc-backup-")?;
+        let input = Self { path, is_copy: true };
+        // The session lives on while the input is slow.
+        let copied =
+            tokio::task::spawn_blocking(move || io::copy(&mut io::stdin().lock(), &mut file));
+        copied.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
+        Ok(input)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for BackupInput {
+    fn drop(&mut self) {
+        if self.is_copy {
+            drop(std::fs::remove_file(&self.path));
+        }
     }
 }

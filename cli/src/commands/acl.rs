@@ -2,12 +2,14 @@ use clap::Args;
 use serde_json::json;
 use zk_curator::op::fan_out;
 use zk_curator::{Acl as AclEntry, ErrorKind};
+use zk_curator_ops::acl;
+use zk_curator_ops::tree::walk;
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, OutputColumn, Rows, text};
-use crate::unreadable::{self, UnreadableNodes};
-use crate::{acls, path, walk};
+use crate::path;
+use crate::unreadable::{self, NameUnreadable, UnreadableNodes};
 
 /// The lists that are set at a time.
 const AT_ONCE: usize = 256;
@@ -38,7 +40,7 @@ const COLUMNS: &[OutputColumn] = &[text("scheme"), text("id"), text("permissions
 impl AclCommand {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let Some(list) = self.set.as_deref() else { return self.show(app).await };
-        let list = acls::parse(list)?;
+        let list = acl::parse(list)?;
         let (mut paths, mut unreadable) = (vec![self.path.clone()], UnreadableNodes::default());
         if self.recursive {
             let zk = app.zk().await?;
@@ -113,14 +115,14 @@ impl AclCommand {
     async fn show(&self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let (list, stat) = app.zk().await?.get_acl(&self.path).with_stat().await?;
         let mut rows = Rows::new(COLUMNS);
-        for acl in &list {
-            let letters = acls::letters(acl.permissions);
-            rows.push(vec![acl.scheme.clone().into(), acl.id.clone().into(), letters.into()]);
+        for entry in &list {
+            let letters = acl::letters(entry.permissions);
+            rows.push(vec![entry.scheme.clone().into(), entry.id.clone().into(), letters.into()]);
         }
         app.out().detail(format!(
             "version {}: {}",
             stat.aversion,
-            json!(list.iter().map(acls::text).collect::<Vec<_>>())
+            json!(list.iter().map(acl::text).collect::<Vec<_>>())
         ));
         Ok(rows.into())
     }

@@ -1,20 +1,19 @@
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use zk_curator_ops::Progress;
+use zk_curator_ops::transfer::{Backup, BackupConsistency, BackupSummary};
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport};
-use crate::path;
 use crate::progress::ProgressLine;
-use crate::transfer::backup::{self, BackupOptions, Summary};
-use crate::transfer::file::BackupTarget;
-use crate::transfer::format::{BackupHeader, Consistency};
-use crate::unreadable;
+use crate::unreadable::{self, NameUnreadable};
+use crate::{path, transfer};
 
 /// The arguments of `zkc backup`.
 #[derive(Debug, Args)]
@@ -38,32 +37,35 @@ pub(crate) struct BackupCommand {
 
 impl BackupCommand {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let target = BackupTarget::of(&self.file);
-        let is_stdout = matches!(target, BackupTarget::Stdout);
-        if is_stdout && !self.plain && std::io::stdout().is_terminal() {
+        let is_stdout = transfer::is_standard(&self.file);
+        if is_stdout && !self.plain && io::stdout().is_terminal() {
             return Err(CommandFailure::usage("standard output is a terminal").hint("pass --plain"));
         }
         let zk = app.zk().await?;
-        let taken = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let options = BackupOptions {
-            root: &self.path,
-            file: &target,
-            header: BackupHeader::new(&self.path, taken, app.servers()),
-            plain: self.plain,
-            within: self.within,
-            exact_only: self.require_exact,
-        };
         let progress = ProgressLine::of_subtree(app.out(), "backup", zk, &self.path).await;
-        let summary = backup::backup(zk, options, &progress).await?;
+        let count = progress.counter();
+        let mut backup = Backup::new(self.path.as_str()).within(self.within);
+        backup = backup.progress(Progress::new(&count));
+        if self.plain {
+            backup = backup.plain();
+        }
+        if self.require_exact {
+            backup = backup.exact_only();
+        }
+        let summary = if is_stdout {
+            backup.write_to(zk, &mut io::stdout()).await?
+        } else {
+            backup.write(zk, &self.file).await?
+        };
         drop(progress);
         warn(app, &summary);
-        let Summary { trailer, unreadable, ephemerals, masked, published, .. } = summary;
+        let BackupSummary { trailer, unreadable, ephemerals, masked, published, .. } = summary;
         let exit = match (published, trailer.unreadable.is_empty()) {
             (false, _) => Exit::NO,
             (true, false) => Exit::PARTLY,
             (true, true) => Exit::DONE,
         };
-        let (nodes, is_exact) = (trailer.nodes(), trailer.consistency == Consistency::Exact);
+        let (nodes, is_exact) = (trailer.nodes(), trailer.consistency == BackupConsistency::Exact);
         let consistency = if is_exact { "exact" } else { "fuzzy" };
         let mut text = format!("{nodes} nodes, {consistency}");
         if ephemerals > 0 {
@@ -92,9 +94,9 @@ impl BackupCommand {
     }
 }
 
-fn warn(app: &App, summary: &Summary) {
+fn warn(app: &App, summary: &BackupSummary) {
     let (out, trailer) = (app.out(), &summary.trailer);
-    if trailer.consistency == Consistency::Fuzzy {
+    if trailer.consistency == BackupConsistency::Fuzzy {
         match (&trailer.changed, summary.gap) {
             (Some(changed), _) => {
                 let number = changed.len();

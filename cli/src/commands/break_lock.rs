@@ -1,10 +1,11 @@
 use clap::Args;
 use zk_curator::ErrorKind;
+use zk_curator_ops::holders;
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport};
-use crate::{holders, node, path};
+use crate::{node, path};
 
 const AFTER_HELP: &str = "\
 Deletes the node of exactly this holder, in a transaction that fails with exit code 6 if the node \
@@ -23,10 +24,10 @@ pub(crate) struct Break {
     #[arg(value_parser = path::parse)]
     path: String,
     /// Fencing token of the holder: decimal, or hexadecimal with 0x
-    #[arg(long, value_name = "TOKEN", value_parser = holders::parse_token)]
+    #[arg(long, value_name = "TOKEN", value_parser = node::parse_id)]
     token: i64,
     /// Only if the holder has this session
-    #[arg(long, value_name = "SESSION", value_parser = holders::parse_token)]
+    #[arg(long, value_name = "SESSION", value_parser = node::parse_id)]
     if_session: Option<i64>,
     /// Print what would happen, and change nothing
     #[arg(long)]

@@ -1,14 +1,14 @@
 use clap::Args;
 use serde_json::json;
+use zk_curator_ops::Progress;
+use zk_curator_ops::transfer::Copying;
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport, printable};
 use crate::path;
 use crate::progress::ProgressLine;
-use crate::transfer::arguments::Low;
-use crate::transfer::copy::Copying;
-use crate::transfer::plan::OnLow;
+use crate::transfer::Low;
 
 /// The arguments of `zkc cp`.
 #[derive(Debug, Args)]
@@ -50,16 +50,17 @@ impl CopyArguments {
         removes: bool,
     ) -> Result<CommandOutput, CommandFailure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
-        let (from, to, recursive) = (&*self.source, &*self.target, self.recursive);
-        let copying = Copying { zk, from, to, recursive, removes };
-        copying.check_paths()?;
-        let progress = ProgressLine::start(app.out(), "read", None);
-        let mut plan = copying.plan(&progress).await?;
-        drop(progress);
-        let burns = self.low.policy() == OnLow::Burn;
-        if burns {
-            plan.burn();
+        let (from, to) = (&*self.source, &*self.target);
+        let mut copying = Copying::new(zk, from, to).on_low_counter(self.low.policy());
+        if self.recursive {
+            copying = copying.recursive();
         }
+        if removes {
+            copying = copying.removing();
+        }
+        let progress = ProgressLine::start(app.out(), "read", None);
+        let plan = copying.plan(Progress::new(&progress.counter())).await?;
+        drop(progress);
         let (verb, done) = if removes { ("move", "moved") } else { ("copy", "copied") };
         let way = match (plan.is_atomic(), removes) {
             (true, _) => "in one transaction: all or none",
@@ -85,17 +86,19 @@ impl CopyArguments {
         if self.dry_run {
             let text = format!("{verb} {} nodes {way}", plan.nodes);
             Low::warn(app, &plan.hazards);
-            let refused = self.low.refuses(&plan.hazards);
-            let exit = if refused { Exit::USAGE } else { Exit::DONE };
+            let refused = plan.check().err().map(CommandFailure::from);
+            let exit = refused.map_or(Exit::DONE, |failure| failure.exit());
             return Ok(CommandOutput::from(TextReport::new(text, value(None))).with_exit(exit));
         }
-        self.low.check(app, &plan.hazards).await?;
+        Low::warn(app, &plan.hazards);
+        plan.check()?;
+        self.low.agree(app, &plan.hazards).await?;
         if !plan.is_atomic() {
             app.out().say(format!("{} nodes: {way}", plan.nodes));
         }
         let changes = if removes { plan.nodes.saturating_mul(2) } else { plan.nodes };
         let progress = ProgressLine::start(app.out(), verb, Some(changes));
-        let transactions = copying.apply(&plan, burns, &progress).await?;
+        let transactions = copying.apply(&plan, Progress::new(&progress.counter())).await?;
         drop(progress);
         let text = format!("{done} {} nodes", plan.nodes);
         Ok(TextReport::new(text, value(Some(transactions))).names([self.target.clone()]).into())

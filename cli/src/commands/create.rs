@@ -5,8 +5,8 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use zk_curator::op::CreateOp;
 use zk_curator::{Acl, CreateMode, CuratorFramework, Error, ErrorKind};
+use zk_curator_ops::acl;
 
-use crate::acls;
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::node::NodeSnapshot;
@@ -76,7 +76,7 @@ fn ttl(text: &str) -> Result<Duration, String> {
 impl Create {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let data = data::argument(&self.data).await?;
-        let acl = self.acl.as_deref().map(acls::parse).transpose()?;
+        let acl = self.acl.as_deref().map(acl::parse).transpose()?;
         if self.if_exists == IfExists::Set && (self.sequential || self.ephemeral) {
             return Err(CommandFailure::usage(
                 "--if-exists set excludes --sequential and --ephemeral",

@@ -5,7 +5,7 @@ use zk_curator_recipes::inspect::{self, Cycle, Wait};
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport, printable};
-use crate::unreadable::UnreadableNodes;
+use crate::unreadable::{NameUnreadable, UnreadableNodes};
 use crate::{node, path};
 
 const AFTER_HELP: &str = "\

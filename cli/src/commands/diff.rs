@@ -1,14 +1,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use zk_curator_ops::transfer::{DiffScope, DiffTree, NodeDifference, differences};
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, Rows, text};
 use crate::path;
-use crate::transfer::diff::{DiffScope, DiffTree, NodeDifference, differences};
-use crate::transfer::file::BackupSource;
-use crate::unreadable::UnreadableNodes;
+use crate::transfer::BackupInput;
+use crate::unreadable::{NameUnreadable, UnreadableNodes};
 
 /// The arguments of `zkc diff`.
 #[derive(Debug, Args)]
@@ -53,14 +53,17 @@ impl Side {
     /// Reads the tree. Returns its root too.
     async fn read(self, app: &App, scope: DiffScope) -> Result<(DiffTree, String), CommandFailure> {
         match self {
-            Self::File(file) => DiffTree::of_file(BackupSource::of(&file).await?.path(), scope),
+            Self::File(file) => Ok(DiffTree::of_file(BackupInput::of(&file).await?.path(), scope)?),
             Self::Servers { context: None, path } => {
                 Ok((DiffTree::of_servers(app.zk().await?, &path, scope).await?, path))
             }
             Self::Servers { context: Some(context), path } => {
                 let other = app.of_context(&context)?;
                 let tree = match other.zk().await {
-                    Ok(zk) => DiffTree::of_servers(zk, &path, scope).await,
+                    Ok(zk) => {
+                        let tree = DiffTree::of_servers(zk, &path, scope).await;
+                        tree.map_err(CommandFailure::from)
+                    }
                     Err(failure) => Err(failure),
                 };
                 let closed = other.close().await;
@@ -73,7 +76,7 @@ impl Side {
 
 impl DiffCommand {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let scope = DiffScope { ephemerals: self.ephemerals, acls: !self.no_acl };
+        let scope = DiffScope::new().ephemerals(self.ephemerals).acls(!self.no_acl);
         let (before, old_root) = Side::parse(&self.before).read(app, scope).await?;
         let (after, new_root) = Side::parse(&self.after).read(app, scope).await?;
         let mut rows = Rows::new(const { &[text("change"), text("path"), text("what")] }).plain();

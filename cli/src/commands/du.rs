@@ -1,11 +1,11 @@
-use std::collections::BTreeMap;
-
 use clap::Args;
+use zk_curator_ops::tree::du;
 
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
-use crate::{path, walk};
+use crate::path;
+use crate::unreadable::NameUnreadable;
 
 /// The arguments of `zkc du`.
 #[derive(Debug, Args)]
@@ -27,37 +27,13 @@ pub(crate) struct Du {
 const COLUMNS: &[OutputColumn] =
     &[text("path"), number("size"), number("nodes"), number("largest")];
 
-#[derive(Debug, Default)]
-struct Usage {
-    bytes: usize,
-    nodes: usize,
-    largest: usize,
-}
-
 impl Du {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         super::tree::ask(app, &self.path).await?;
-        let nodes = walk::list(zk, &self.path, usize::MAX, |_| true).await?;
-        let mut unreadable = walk::hidden(&nodes);
-        let paths: Vec<_> = nodes.into_iter().map(|node| node.path).collect();
         let depth = if self.summary { 0 } else { self.depth };
-        let root_depth = steps(&self.path);
-        let mut usages = BTreeMap::<String, Usage>::new();
-        let unread = walk::read(zk, &paths, |node| {
-            let size = node.data.len();
-            let mut above = path::ancestors(&node.path);
-            above.push(node.path);
-            let counted = above.into_iter().filter(|path| path::is_within(path, &self.path));
-            for path in counted.filter(|path| steps(path) <= root_depth + depth) {
-                let usage = usages.entry(path).or_default();
-                usage.bytes += size;
-                usage.nodes += 1;
-                usage.largest = usage.largest.max(size);
-            }
-        });
-        unreadable.extend(unread.await?);
-        let mut usages: Vec<_> = usages.into_iter().collect();
+        let found = du::usage(zk, &self.path, depth).await?;
+        let mut usages: Vec<_> = found.subtrees.into_iter().collect();
         if let Some(top) = self.top {
             usages.sort_by_key(|(_, usage)| std::cmp::Reverse(usage.bytes));
             usages.truncate(top);
@@ -72,11 +48,6 @@ impl Du {
                 size(usage.largest),
             ]);
         }
-        Ok(unreadable.complete(app.out(), rows))
+        Ok(found.unreadable.complete(app.out(), rows))
     }
-}
-
-/// Returns the number of steps from the root.
-fn steps(path: &str) -> usize {
-    if path == "/" { 0 } else { path.matches('/').count() }
 }

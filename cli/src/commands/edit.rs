@@ -6,6 +6,7 @@ use std::pin::pin;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_ops::files;
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
@@ -315,7 +316,7 @@ struct DraftFile {
 
 impl DraftFile {
     fn new(data: &[u8]) -> Result<Self, CommandFailure> {
-        let (path, mut file) = crate::private::create_temporary(&std::env::temp_dir(), "zkc-")?;
+        let (path, mut file) = files::create_temporary(&std::env::temp_dir(), "zkc-")?;
         let mut draft = Self { path, shown: data.to_vec(), is_open: false, is_discarded: true };
         file.write_all(data)?;
         draft.is_discarded = false;

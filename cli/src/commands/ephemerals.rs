@@ -1,12 +1,12 @@
 use clap::Args;
 use zk_curator::SessionId;
+use zk_curator_ops::ensemble::sessions;
 
 use crate::app::App;
-use crate::ensemble::probe::ProbeOptions;
-use crate::ensemble::sessions;
 use crate::exit::{CommandFailure, Exit};
 use crate::node;
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, text};
+use crate::probe::{self, ProbeArguments};
 
 /// The arguments of `zkc ephemerals`.
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ pub(crate) struct EphemeralsCommand {
     #[arg(long, value_name = "SESSION", value_parser = parse)]
     session: Option<SessionId>,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const COLUMNS: &[OutputColumn] = &[text("path"), text("session"), text("client")];
@@ -23,13 +23,14 @@ const COLUMNS: &[OutputColumn] = &[text("path"), text("session"), text("client")
 impl EphemeralsCommand {
     /// Lists the nodes as the servers name them: with the chroot, of all namespaces.
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let found = sessions::sessions(app, &self.options).await?;
+        let found = sessions::sessions(&self.options.of(app)?).await?;
+        let notes: Vec<_> = found.notes.iter().map(probe::note).collect();
         if !found.all_sessions {
             let failure =
                 CommandFailure::new(Exit::NO_PERMISSION, "no server lists its ephemeral nodes");
-            return Err(failure.hint(found.notes.join("; ")));
+            return Err(failure.hint(notes.join("; ")));
         }
-        found.notes.iter().for_each(|note| app.out().detail(format!("note: {note}")));
+        notes.iter().for_each(|note| app.out().detail(format!("note: {note}")));
         let wanted = |id: &SessionId| self.session.is_none_or(|session| session == *id);
         let sessions = found.by_id.iter().filter(|(id, _)| wanted(id));
         let mut nodes: Vec<_> = sessions

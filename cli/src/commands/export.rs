@@ -1,16 +1,16 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
+use zk_curator_ops::Progress;
+use zk_curator_ops::transfer::ExportedTree;
 
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, TextReport};
-use crate::path;
 use crate::progress::ProgressLine;
-use crate::transfer::export::{directories, document};
-use crate::transfer::source::SourceWalk;
-use crate::unreadable::UnreadableNodes;
+use crate::unreadable::NameUnreadable;
+use crate::{path, transfer};
 
 /// The arguments of `zkc export`.
 #[derive(Debug, Args)]
@@ -26,30 +26,21 @@ pub(crate) struct Export {
 impl Export {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
-        let (mut records, mut walk) = (Vec::new(), SourceWalk::new(&self.path, false));
         let progress = ProgressLine::of_subtree(app.out(), "export", zk, &self.path).await;
-        loop {
-            let found = walk.next(zk).await?;
-            if found.is_empty() {
-                break;
-            }
-            progress.add(found.len());
-            records.extend(found.into_iter().map(|node| node.record));
-        }
+        let tree = ExportedTree::read(zk, &self.path, Progress::new(&progress.counter())).await?;
         drop(progress);
-        let unreadable: UnreadableNodes = walk.into_unreadable();
-        let report = match self.folder.filter(|folder| folder != Path::new("-")) {
+        let report = match self.folder.filter(|folder| !transfer::is_standard(folder)) {
             None => {
-                let document = document(records);
+                let document = tree.document();
                 let text = format!("{document:#}");
                 TextReport::new(text.as_str(), document).raw(text.into())
             }
             Some(folder) => {
-                directories(&records, &folder)?;
-                let nodes = records.len();
+                tree.write_directories(&folder)?;
+                let nodes = tree.records.len();
                 TextReport::new(format!("{nodes} nodes"), json!({ "nodes": nodes }))
             }
         };
-        Ok(unreadable.complete(app.out(), report))
+        Ok(tree.unreadable.complete(app.out(), report))
     }
 }

@@ -1,14 +1,16 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use globset::Glob;
 use regex::Regex;
 use zk_curator::{SessionId, Stat};
+use zk_curator_ops::pattern::NamePattern;
+use zk_curator_ops::tree::find::{self, FindCriteria};
 
 use crate::app::App;
+use crate::args::OutputFormat;
 use crate::exit::CommandFailure;
-use crate::output::{CommandOutput, OutputColumn, Rows, number, text, time};
-use crate::walk::{self, ListedNode, WalkNode};
+use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
+use crate::unreadable::NameUnreadable;
 use crate::{node, path};
 
 /// The arguments of `zkc find`.
@@ -19,7 +21,7 @@ pub(crate) struct Find {
     path: String,
     /// Names that match this pattern, such as `lock-*`
     #[arg(long, value_name = "GLOB")]
-    name: Option<Glob>,
+    name: Option<NamePattern>,
     /// Paths that match this regular expression
     #[arg(long, value_name = "RE")]
     regex: Option<Regex>,
@@ -46,7 +48,7 @@ pub(crate) struct Find {
     depth: Option<usize>,
     /// Do not visit nodes with these names, or anything below them
     #[arg(long, value_name = "GLOB")]
-    prune: Vec<Glob>,
+    prune: Vec<NamePattern>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,6 +57,15 @@ enum FindKind {
     Persistent,
     /// Ephemeral nodes
     Ephemeral,
+}
+
+impl From<FindKind> for find::FindKind {
+    fn from(kind: FindKind) -> Self {
+        match kind {
+            FindKind::Persistent => Self::Persistent,
+            FindKind::Ephemeral => Self::Ephemeral,
+        }
+    }
 }
 
 const COLUMNS: &[OutputColumn] = &[
@@ -75,70 +86,62 @@ pub(crate) fn session(text: &str) -> Result<SessionId, String> {
 impl Find {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
-        let pruned: Vec<_> = self.prune.iter().map(Glob::compile_matcher).collect();
-        let keep = |path: &str| {
-            let name = path::split(path).1;
-            !pruned.iter().any(|glob| glob.is_match(name))
-        };
-        let depth = self.depth.unwrap_or(usize::MAX);
-        let nodes = walk::list(zk, &self.path, depth, keep).await?;
-        // The children of the deepest nodes are not asked for, unless by `--empty`.
-        let asked = |node: &&ListedNode| self.empty || node.depth < depth;
-        let mut unreadable = walk::hidden(nodes.iter().filter(asked));
-        let name = self.name.as_ref().map(Glob::compile_matcher);
-        let mut paths: Vec<_> = nodes
-            .into_iter()
-            .filter(|node| !self.empty || node.hidden.is_none() && node.children.is_empty())
-            .map(|node| node.path)
-            .filter(|path| name.as_ref().is_none_or(|glob| glob.is_match(path::split(path).1)))
-            .filter(|path| self.regex.as_ref().is_none_or(|regex| regex.is_match(path)))
-            .collect();
-        paths.sort_by(|a, b| node::compare(a, b));
+        let path = self.path.clone();
+        let found = self.criteria(app).find(zk, &path).await?;
         let mut rows = Rows::new(COLUMNS).plain();
-        if !self.needs_stats(app) {
-            for path in paths {
-                let none = || None::<String>.into();
-                rows.push(vec![path.into(), none(), none(), none(), none()]);
-            }
-            return Ok(unreadable.complete(app.out(), rows));
+        for node in found.nodes {
+            rows.push(match node.stat {
+                Some(stat) => row(node.path, &stat),
+                None => {
+                    let none = || None::<String>.into();
+                    vec![node.path.into(), none(), none(), none(), none()]
+                }
+            });
         }
-        let now = time::now_ms();
-        let unread = walk::read(zk, &paths, |node| {
-            if self.selects(&node, now) {
-                rows.push(row(node.path, &node.stat));
-            }
-        });
-        unreadable.extend(unread.await?);
-        Ok(unreadable.complete(app.out(), rows))
+        Ok(found.unreadable.complete(app.out(), rows))
     }
 
-    /// Returns `true` if the nodes must be read, and not only listed.
-    fn needs_stats(&self, app: &App) -> bool {
-        use crate::args::OutputFormat;
-        self.kind.is_some()
-            || self.owner.is_some()
-            || self.older.is_some()
-            || self.newer.is_some()
-            || self.larger.is_some()
-            || !matches!(
-                app.out().format,
-                OutputFormat::Table | OutputFormat::Name | OutputFormat::Raw
-            )
-    }
-
-    fn selects(&self, node: &WalkNode, now: i64) -> bool {
-        let stat = &node.stat;
-        let age = time::since(stat.mtime, now);
-        let is_kind = |kind| (kind == FindKind::Ephemeral) == stat.is_ephemeral();
-        self.kind.is_none_or(is_kind)
-            && self.owner.is_none_or(|owner| node::session(stat) == Some(owner))
-            && self.older.is_none_or(|least| age >= least)
-            && self.newer.is_none_or(|most| age <= most)
-            && self.larger.is_none_or(|most| node.data.len() > most)
+    fn criteria(self, app: &App) -> FindCriteria {
+        let mut criteria = FindCriteria::new();
+        if let Some(name) = self.name {
+            criteria = criteria.name(name);
+        }
+        if let Some(regex) = self.regex {
+            criteria = criteria.regex(regex);
+        }
+        if let Some(kind) = self.kind {
+            criteria = criteria.kind(kind.into());
+        }
+        if let Some(owner) = self.owner {
+            criteria = criteria.owner(owner);
+        }
+        if let Some(least) = self.older {
+            criteria = criteria.older(least);
+        }
+        if let Some(most) = self.newer {
+            criteria = criteria.newer(most);
+        }
+        if let Some(bytes) = self.larger {
+            criteria = criteria.larger(bytes);
+        }
+        if self.empty {
+            criteria = criteria.empty();
+        }
+        if let Some(depth) = self.depth {
+            criteria = criteria.depth(depth);
+        }
+        let shows_paths_only = matches!(
+            app.out().format,
+            OutputFormat::Table | OutputFormat::Name | OutputFormat::Raw
+        );
+        if !shows_paths_only {
+            criteria = criteria.with_stats();
+        }
+        self.prune.into_iter().fold(criteria, FindCriteria::prune)
     }
 }
 
-fn row(path: String, stat: &Stat) -> Vec<crate::output::Cell> {
+fn row(path: String, stat: &Stat) -> Vec<Cell> {
     vec![
         path.into(),
         node::kind(stat).into(),

@@ -2,42 +2,43 @@ use bytes::Bytes;
 use clap::Args;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use zk_curator_ops::ensemble::ProbeTrouble;
+use zk_curator_ops::ensemble::probe::{ProbedServer, ask};
+use zk_curator_ops::ensemble::words::FourLetterWord;
 
 use crate::app::App;
-use crate::ensemble::flw::Word;
-use crate::ensemble::probe::{self, ProbeOptions};
-use crate::ensemble::{members, sessions};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport};
+use crate::probe::{ProbeArguments, whitelist};
 
 /// The arguments of `zkc flw`.
 #[derive(Debug, Args)]
 pub(crate) struct Flw {
     /// Four-letter word that only reads, such as srvr, mntr, cons, dump
     #[arg(value_parser = parse)]
-    word: Word,
+    word: FourLetterWord,
     /// Server, as host:port [default: each server of the connect string]
     server: Option<String>,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 impl Flw {
     /// Prints the response of one server unchanged, and those of several below their names.
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
+        let probe = self.options.of(app)?;
         let servers = match &self.server {
-            Some(server) => vec![members::one(server)?],
-            None => members::connect_string(app)?.iter().map(members::plain).collect(),
+            Some(server) => vec![ProbedServer::parse(server)?],
+            None => probe.named()?,
         };
-        self.options.secure_with(app.secure_connector()?)?;
-        let (word, options) = (self.word, &self.options);
-        let responses =
-            join_all(servers.iter().map(|server| probe::ask(server, word, options))).await;
+        let (word, options) = (self.word, probe.options());
+        options.check()?;
+        let responses = join_all(servers.iter().map(|server| ask(server, word, options))).await;
         if let ([server], [Err(trouble)]) = (&servers[..], &responses[..]) {
             let exit = if trouble.is_unreachable() { Exit::NO_CONNECTION } else { Exit::NO };
             let failure = CommandFailure::new(exit, format!("{server}: {trouble}"));
             return Err(match trouble {
-                probe::Trouble::NotListed => failure.hint(sessions::whitelist(&[word.text()])),
+                ProbeTrouble::NotListed => failure.hint(whitelist(&[word])),
                 _ => failure,
             });
         }
@@ -71,9 +72,9 @@ impl Flw {
     }
 }
 
-fn parse(text: &str) -> Result<Word, String> {
-    Word::parse(text).ok_or_else(|| {
-        let words: Vec<_> = Word::ALL.iter().map(|word| word.text()).collect();
+fn parse(text: &str) -> Result<FourLetterWord, String> {
+    FourLetterWord::parse(text).ok_or_else(|| {
+        let words: Vec<_> = FourLetterWord::ALL.iter().map(|word| word.text()).collect();
         format!("not a word that only reads: those are {}", words.join(", "))
     })
 }

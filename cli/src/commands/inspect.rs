@@ -1,13 +1,13 @@
 use clap::Args;
+use zk_curator_ops::holders::{SessionFacts, persistent};
 use zk_curator_recipes::inspect;
 
 use crate::app::App;
-use crate::ensemble::probe::ProbeOptions;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, OutputColumn, Rows, data, number, text};
-use crate::path;
-use crate::unreadable::{self, UnreadableNodes};
-use crate::who::{self, SessionFacts};
+use crate::probe::{self, ProbeArguments};
+use crate::unreadable::{self, NameUnreadable, UnreadableNodes};
+use crate::{path, who};
 
 /// The most characters of a label.
 const SHOWN: usize = 40;
@@ -22,7 +22,7 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     limit: usize,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const COLUMNS: &[OutputColumn] = &[
@@ -39,11 +39,12 @@ const COLUMNS: &[OutputColumn] = &[
 impl Inspect {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
+        let probe = self.options.of(app)?;
         let (found, facts) = tokio::join!(
             inspect::find(zk, &self.path, self.limit),
-            SessionFacts::gather(app, &self.options)
+            SessionFacts::gather(zk, &probe)
         );
-        let (found, facts) = (found?, facts?);
+        let found = found?;
         let mut rows = Rows::new(COLUMNS);
         let mut partial = 0;
         for finding in &found.findings {
@@ -56,13 +57,15 @@ impl Inspect {
                 finding.holders.first().map(|first| data::line(&first.label, SHOWN)).into(),
                 facts.verdicts(finding).into_iter().next().into(),
                 finding.ignored.len().into(),
-                who::persistent(finding).count().into(),
+                persistent(finding).count().into(),
             ]);
         }
-        let stuck: Vec<_> = found.findings.iter().flat_map(who::persistent).collect();
+        let stuck: Vec<_> = found.findings.iter().flat_map(persistent).collect();
         let title = "persistent, no session will ever remove it (zkc why): ";
         unreadable::name(app.out(), title, stuck.iter().map(|one| one.path.as_str()));
-        facts.notes().iter().for_each(|note| app.out().say(format!("note: {note}")));
+        for note in facts.notes() {
+            app.out().say(format!("note: {}", probe::note(note)));
+        }
         let is_complete = found.is_complete && partial == 0;
         let exit = if is_complete { Exit::DONE } else { Exit::PARTLY };
         if partial > 0 {

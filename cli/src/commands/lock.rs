@@ -15,7 +15,6 @@ use zk_curator_recipes::lock::{
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
-use crate::holders::parse_token;
 use crate::output::{CommandOutput, TextReport};
 use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
@@ -297,7 +296,7 @@ async fn release(guard: AnyGuard, talk: &Talk) {
 /// Returns the session of the `zkc` whose command this process is, and which waits for its end.
 fn outer_session() -> Option<SessionId> {
     let id = std::env::var(SESSION).ok()?;
-    parse_token(&id).ok().map(SessionId::new)
+    node::parse_id(&id).ok().map(SessionId::new)
 }
 
 /// Returns the default label. The arguments of the command may be secret.

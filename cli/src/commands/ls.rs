@@ -1,12 +1,13 @@
 use clap::{Args, ValueEnum};
 use zk_curator::op::fan_out;
 use zk_curator::{ErrorKind, Stat};
+use zk_curator_ops::tree::walk;
 
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::node::NodeSnapshot;
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
-use crate::walk;
+use crate::unreadable::NameUnreadable;
 use crate::{node, path};
 
 /// The stats that are requested at a time.

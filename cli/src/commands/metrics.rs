@@ -1,35 +1,36 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use globset::{Glob, GlobMatcher};
 use serde_json::Value;
+use zk_curator_ops::ensemble::notes;
+use zk_curator_ops::ensemble::words::FourLetterWord;
+use zk_curator_ops::pattern::NamePattern;
 
 use crate::app::App;
-use crate::ensemble::flw::Word;
-use crate::ensemble::probe::ProbeOptions;
-use crate::ensemble::{self, sessions};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text};
+use crate::probe::{self, ProbeArguments};
 
 /// The arguments of `zkc metrics`.
 #[derive(Debug, Args)]
 pub(crate) struct Metrics {
     /// Only metrics whose names match this pattern, such as '*latency*'
-    #[arg(long = "match", value_name = "GLOB", value_parser = Glob::new)]
-    pattern: Option<Glob>,
+    #[arg(long = "match", value_name = "GLOB")]
+    pattern: Option<NamePattern>,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const COLUMNS: &[OutputColumn] = &[text("metric"), text("server"), number("value")];
 
 impl Metrics {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let words = [Word::Srvr, Word::Mntr];
-        let (_, reports) = ensemble::survey(app, &words, &self.options).await?;
-        sessions::notes(&reports).iter().for_each(|note| app.out().say(format!("note: {note}")));
-        let pattern = self.pattern.as_ref().map(Glob::compile_matcher);
-        let wanted = |name: &str| pattern.as_ref().is_none_or(|p: &GlobMatcher| p.is_match(name));
+        let words = [FourLetterWord::Srvr, FourLetterWord::Mntr];
+        let (_, reports) = self.options.of(app)?.survey(&words).await?;
+        for note in notes(&reports) {
+            app.out().say(format!("note: {}", probe::note(&note)));
+        }
+        let wanted = |name: &str| self.pattern.as_ref().is_none_or(|p| p.is_match(name));
         let mut metrics: BTreeMap<&str, Vec<(String, &str)>> = BTreeMap::new();
         for report in &reports {
             for (name, value) in report.mntr.iter().flat_map(|mntr| &mntr.metrics) {

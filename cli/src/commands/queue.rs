@@ -7,6 +7,8 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
+use zk_curator_ops::holders::QueuedItems;
+use zk_curator_ops::tree::walk;
 use zk_curator_recipes::queue::{
     self, AutoAckConsumer, DistributedPriorityQueue, DistributedQueue, FifoQueue, Item,
     LockingQueue, Peeked, SimpleDistributedQueue,
@@ -14,11 +16,11 @@ use zk_curator_recipes::queue::{
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
-use crate::items::QueuedItems;
 use crate::output::{
     Cell, CommandOutput, OutputColumn, Rows, TextReport, data, number, text, time,
 };
-use crate::{path, walk};
+use crate::path;
+use crate::unreadable::NameUnreadable;
 
 /// The most characters of an item in a table.
 const SHOWN: usize = 80;
@@ -131,6 +133,7 @@ async fn list(
     let mut shown = std::mem::take(&mut items.paths);
     shown.truncate(first.unwrap_or(usize::MAX));
     let states = items.states(zk, &shown).await?;
+    let states = states.iter().map(ToString::to_string);
     let states: BTreeMap<_, _> = shown.iter().cloned().zip(states).collect();
     let mut rows = Rows::new(COLUMNS);
     let unread = walk::read(zk, &shown, |item| {

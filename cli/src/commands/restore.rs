@@ -1,20 +1,21 @@
 use std::path::PathBuf;
 
-use clap::Args;
-use globset::GlobMatcher;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use zk_curator::{ConnectionState, ConnectionStatus, CuratorFramework};
+use zk_curator_ops::pattern::PathPattern;
+use zk_curator_ops::transfer::{
+    AclPolicy, EphemeralsMode, OnExisting, Restore, RestorePlan, TransferCounts,
+};
+use zk_curator_ops::{Error, Progress};
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport, printable};
 use crate::path;
 use crate::progress::ProgressLine;
-use crate::transfer::arguments::{Low, glob};
-use crate::transfer::file::BackupSource;
-use crate::transfer::plan::{Acls, EphemeralsMode, OnExisting, TransferCounts, TransferRules};
-use crate::transfer::restore::{RestoreOptions, RestorePlan, RestoreRun as Restoring};
-use crate::unreadable;
+use crate::transfer::{BackupInput, Low};
+use crate::unreadable::{self, NameUnreadable};
 
 /// The arguments of `zkc restore`.
 #[derive(Debug, Args)]
@@ -25,15 +26,15 @@ pub(crate) struct RestoreCommand {
     #[arg(long, value_name = "PATH", value_parser = path::parse)]
     root: Option<String>,
     /// Restore only nodes whose paths in the file match, and their parents
-    #[arg(long, value_name = "GLOB", value_parser = glob)]
-    only: Option<GlobMatcher>,
+    #[arg(long, value_name = "GLOB")]
+    only: Option<PathPattern>,
     /// Create persistent nodes as containers if their paths in the file match. Servers do not tell
     /// which nodes are containers, so the file cannot
-    #[arg(long, value_name = "GLOB", value_parser = glob)]
-    containers: Option<GlobMatcher>,
+    #[arg(long, value_name = "GLOB")]
+    containers: Option<PathPattern>,
     /// Treatment of ephemeral nodes in the file
     #[arg(long, value_enum, value_name = "WAY", default_value = "skip")]
-    ephemerals: EphemeralsMode,
+    ephemerals: EphemeralsWay,
     /// With `--ephemerals persistent`, also create the nodes of locks, elections, leases, groups
     /// and other recipes. No session will ever remove them: nobody obtains the lock until they
     /// are deleted
@@ -41,10 +42,10 @@ pub(crate) struct RestoreCommand {
     persist_contenders: bool,
     /// Treatment of nodes that exist and differ
     #[arg(long, value_enum, value_name = "WAY", default_value = "fail")]
-    on_conflict: OnExisting,
+    on_conflict: ConflictWay,
     /// Source of the ACLs
     #[arg(long, value_enum, value_name = "WAY", default_value = "keep")]
-    acl: Acls,
+    acl: AclSource,
     /// Delete the nodes below the root that the file does not have, except ephemeral ones
     #[arg(long)]
     delete_extra: bool,
@@ -55,54 +56,101 @@ pub(crate) struct RestoreCommand {
     dry_run: bool,
 }
 
+/// The treatment of nodes that exist with other data or another ACL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ConflictWay {
+    /// Change nothing at all
+    Fail,
+    /// Leave the node
+    Keep,
+    /// Replace its data and its ACL
+    Replace,
+    /// Replace those of a node that was written before the one in the file
+    IfOlder,
+}
+
+impl From<ConflictWay> for OnExisting {
+    fn from(way: ConflictWay) -> Self {
+        match way {
+            ConflictWay::Fail => Self::Fail,
+            ConflictWay::Keep => Self::Keep,
+            ConflictWay::Replace => Self::Replace,
+            ConflictWay::IfOlder => Self::IfOlder,
+        }
+    }
+}
+
+/// The treatment of ephemeral nodes in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EphemeralsWay {
+    /// Leave them out
+    Skip,
+    /// Create persistent nodes
+    Persistent,
+    /// Create ephemeral nodes of this session, and hold them until Ctrl-C
+    Own,
+}
+
+impl From<EphemeralsWay> for EphemeralsMode {
+    fn from(way: EphemeralsWay) -> Self {
+        match way {
+            EphemeralsWay::Skip => Self::Skip,
+            EphemeralsWay::Persistent => Self::Persistent,
+            EphemeralsWay::Own => Self::Own,
+        }
+    }
+}
+
+/// The source of ACLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AclSource {
+    /// The file
+    Keep,
+    /// New nodes are open to everyone; the ACLs of existing nodes stay
+    Default,
+    /// All nodes are open to everyone
+    Drop,
+}
+
+impl From<AclSource> for AclPolicy {
+    fn from(source: AclSource) -> Self {
+        match source {
+            AclSource::Keep => Self::Keep,
+            AclSource::Default => Self::Default,
+            AclSource::Drop => Self::Drop,
+        }
+    }
+}
+
 impl RestoreCommand {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
-        let source = BackupSource::of(&self.file).await?;
-        let rules = TransferRules {
-            on_conflict: self.on_conflict,
-            ephemerals: self.ephemerals,
-            acls: self.acl,
-        };
-        let options = RestoreOptions {
-            file: source.path(),
-            root: self.root.as_deref(),
-            only: self.only.as_ref(),
-            containers: self.containers.as_ref(),
-            rules,
-            persist_contenders: self.persist_contenders,
-            delete_extra: self.delete_extra,
-            on_low: self.low.policy(),
-        };
-        let mut restore = Restoring::open(zk, options).await?;
+        let input = BackupInput::of(&self.file).await?;
+        let restore = self.options(&input).open(zk).await?;
         if let Some(warning) = restore.warning() {
             app.out().warn(warning);
         }
         let progress = ProgressLine::start(app.out(), "compare", Some(restore.nodes()));
-        let plan = restore.plan(&progress).await?;
+        let plan = restore.plan(Progress::new(&progress.counter())).await?;
         drop(progress);
         if self.dry_run {
             Low::warn(app, &plan.hazards);
             warn_of_contenders(app, &plan);
-            let is_refused = !plan.contenders.is_empty() || self.low.refuses(&plan.hazards);
-            let exit = match plan.counts.conflict {
-                0 if is_refused => Exit::USAGE,
-                0 => Exit::DONE,
-                _ => Exit::CONFLICT,
-            };
+            let refused = plan.check().err().map(CommandFailure::from);
+            let exit = refused.map_or(Exit::DONE, |failure| failure.exit());
             let text = format!("{}\n{}", plan.counts, way(&plan));
             let answer =
                 CommandOutput::from(TextReport::new(text, value(&plan, None))).with_exit(exit);
             return Ok(plan.unreadable.complete(app.out(), answer));
         }
         app.out().say(plan.counts.to_string());
-        self.agree(app, &restore.to, &plan).await?;
+        self.agree(app, restore.root(), &plan).await?;
         let session = zk.status().session_epoch;
         let progress = ProgressLine::start(app.out(), "restore", Some(plan.counts.nodes()));
-        let transactions = restore.apply(&plan, &progress).await?;
+        let transactions = restore.apply(&plan, Progress::new(&progress.counter())).await?;
         drop(progress);
         app.out().detail(format!("{transactions} transactions"));
-        if self.ephemerals == EphemeralsMode::Own {
+        if self.ephemerals == EphemeralsWay::Own {
             hold(app, zk, session).await?;
         }
         let text = if plan.counts.is_nothing() { "nothing to do" } else { "restored" };
@@ -110,27 +158,47 @@ impl RestoreCommand {
         Ok(plan.unreadable.complete(app.out(), report))
     }
 
+    fn options(&self, input: &BackupInput) -> Restore {
+        let mut restore = Restore::new(input.path())
+            .on_existing(self.on_conflict.into())
+            .ephemerals(self.ephemerals.into())
+            .acls(self.acl.into())
+            .on_low_counter(self.low.policy());
+        if let Some(root) = &self.root {
+            restore = restore.root(root);
+        }
+        if let Some(pattern) = &self.only {
+            restore = restore.only(pattern.clone());
+        }
+        if let Some(pattern) = &self.containers {
+            restore = restore.containers(pattern.clone());
+        }
+        if self.persist_contenders {
+            restore = restore.persist_contenders();
+        }
+        if self.delete_extra {
+            restore = restore.delete_extra();
+        }
+        restore
+    }
+
     /// Refuses a plan, or asks where it is dangerous.
     async fn agree(&self, app: &App, root: &str, plan: &RestorePlan) -> Result<(), CommandFailure> {
-        let TransferCounts { conflict, delete, .. } = plan.counts;
-        if conflict > 0 {
-            for path in &plan.conflicts {
-                app.out().warn(format!("differs: {}", printable(path)));
+        if let Err(refused) = plan.check() {
+            match refused {
+                Error::Conflicts { .. } => {
+                    for path in &plan.conflicts {
+                        app.out().warn(format!("differs: {}", printable(path)));
+                    }
+                }
+                Error::Contenders { .. } => warn_of_contenders(app, plan),
+                _ => Low::warn(app, &plan.hazards),
             }
-            let text = format!("conflict: {conflict} nodes exist and differ; nothing was changed");
-            return Err(CommandFailure::new(Exit::CONFLICT, text).hint("see --on-conflict"));
+            return Err(refused.into());
         }
-        let contenders = plan.contenders.len();
-        if contenders > 0 {
-            warn_of_contenders(app, plan);
-            let text = format!(
-                "refused: {contenders} contenders of recipes would become persistent, and no session \
-                 would ever remove them; nothing was changed"
-            );
-            let hint = "--ephemerals skip leaves them out; --persist-contenders accepts it";
-            return Err(CommandFailure::usage(text).hint(hint));
-        }
-        self.low.check(app, &plan.hazards).await?;
+        Low::warn(app, &plan.hazards);
+        self.low.agree(app, &plan.hazards).await?;
+        let delete = plan.counts.delete;
         if delete > 0 {
             app.agree(&format!("delete {delete} nodes below {root}?")).await?;
         }
@@ -156,7 +224,8 @@ const fn way(plan: &RestorePlan) -> &'static str {
 }
 
 fn value(plan: &RestorePlan, transactions: Option<u64>) -> Value {
-    let TransferCounts { create, replace, same, keep, delete, skip, conflict, burn } = plan.counts;
+    let TransferCounts { create, replace, same, keep, delete, skip, conflict, burn, .. } =
+        plan.counts;
     json!({
         "create": create,
         "replace": replace,

@@ -1,10 +1,11 @@
 use clap::Args;
+use zk_curator_ops::holders::{self, LockClient};
 use zk_curator_recipes::lock::attempt_revoke;
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, Rows, data, text};
-use crate::{holders, node, path};
+use crate::{node, path};
 
 /// The most characters of a label.
 const SHOWN: usize = 60;
@@ -25,7 +26,7 @@ pub(crate) struct Revoke {
     #[arg(value_parser = path::parse)]
     path: String,
     /// Only the client with this fencing token: decimal, or hexadecimal with 0x
-    #[arg(long, value_name = "TOKEN", value_parser = holders::parse_token)]
+    #[arg(long, value_name = "TOKEN", value_parser = node::parse_id)]
     token: Option<i64>,
     /// Print who would be asked, and change nothing
     #[arg(long)]
@@ -39,7 +40,7 @@ impl Revoke {
             Rows::new(const { &[text("node"), text("token"), text("session"), text("label")] });
         let (mut asked, mut deaf) = (false, false);
         let contenders = holders::contenders(zk, &self.path, holders::LOCKS).await?;
-        let wanted = |holder: &holders::Holder| match self.token {
+        let wanted = |holder: &LockClient| match self.token {
             Some(token) => token == holder.stat.czxid,
             None => holder.holds || holder.path == self.path,
         };

@@ -3,17 +3,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use globset::Glob;
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, Error, ErrorKind, Stat};
+use zk_curator_ops::holders::deletion_permission;
+use zk_curator_ops::pattern::NamePattern;
+use zk_curator_ops::tree::walk;
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::node::NodeSnapshot;
 use crate::output::{CommandOutput, Out, Rows, text, time};
+use crate::path;
 use crate::progress::ProgressLine;
-use crate::unreadable::{self, UnreadableNodes};
-use crate::{deletion, path, walk};
+use crate::unreadable::{self, NameUnreadable, UnreadableNodes};
 
 /// The deletions that are requested at a time.
 const AT_ONCE: usize = 256;
@@ -29,7 +31,7 @@ pub(crate) struct Rm {
     recursive: bool,
     /// Delete only children whose names match this pattern, such as `tmp-*`
     #[arg(long, value_name = "GLOB")]
-    matching: Option<Glob>,
+    matching: Option<NamePattern>,
     /// Delete only children that were not changed for this time. A child that changes before it is
     /// deleted is kept
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -129,11 +131,11 @@ impl Rm {
     async fn explained(&self, zk: &CuratorFramework, failure: CommandFailure) -> CommandFailure {
         let path = self.paths.first().filter(|_| failure.exit() == Exit::NO_PERMISSION);
         let why = match path {
-            Some(path) => deletion::permission(zk, path).await.ok().flatten(),
+            Some(path) => deletion_permission(zk, path).await.ok().flatten(),
             None => None,
         };
         match why {
-            Some(why) => failure.hint(why),
+            Some(why) => failure.hint(why.to_string()),
             None => failure,
         }
     }
@@ -199,9 +201,8 @@ impl Rm {
         path: &str,
         undecided: &mut UnreadableNodes,
     ) -> Result<Vec<RemovalTarget>, CommandFailure> {
-        let matching = self.matching.as_ref().map(Glob::compile_matcher);
         let mut names = zk.children(path).await?;
-        names.retain(|name| matching.as_ref().is_none_or(|glob| glob.is_match(name)));
+        names.retain(|name| self.matching.as_ref().is_none_or(|glob| glob.is_match(name)));
         names.sort_unstable();
         let children: Vec<_> = names.iter().map(|name| path::join(path, name)).collect();
         let stats = fan_out(AT_ONCE, children.iter().map(|child| zk.exists(child))).await;

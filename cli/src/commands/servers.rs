@@ -1,17 +1,17 @@
 use clap::Args;
+use zk_curator_ops::ensemble::probe::ProbedServer;
+use zk_curator_ops::ensemble::words::FourLetterWord;
 
 use crate::app::App;
-use crate::ensemble::flw::Word;
-use crate::ensemble::probe::ProbeOptions;
-use crate::ensemble::{self, probe};
 use crate::exit::CommandFailure;
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text};
+use crate::probe::{self, ProbeArguments};
 
 /// The arguments of `zkc servers`.
 #[derive(Debug, Args)]
 pub(crate) struct Servers {
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const COLUMNS: &[OutputColumn] =
@@ -19,11 +19,13 @@ const COLUMNS: &[OutputColumn] =
 
 impl Servers {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let (members, reports) = ensemble::survey(app, &[Word::Srvr], &self.options).await?;
-        members.note().iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let (members, reports) = self.options.of(app)?.survey(&[FourLetterWord::Srvr]).await?;
+        if let Some(note) = members.note() {
+            app.out().say(format!("note: {}", probe::note(&note)));
+        }
         let mut rows = Rows::new(COLUMNS);
         for report in &reports {
-            let probe::Server { id, observer, .. } = report.server;
+            let ProbedServer { id, observer, .. } = report.server;
             let of_id = |member: &&zk_curator::ensemble::EnsembleServer| Some(member.id) == id;
             let configured = members.config.as_ref();
             let configured = configured.and_then(|config| config.servers.iter().find(of_id));

@@ -1,10 +1,10 @@
 use clap::{Args, ValueEnum};
+use zk_curator_ops::ensemble::sessions::{self, EnsembleSession};
 
 use crate::app::App;
-use crate::ensemble::probe::ProbeOptions;
-use crate::ensemble::sessions::{self, EnsembleSession};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
+use crate::probe::{self, ProbeArguments};
 
 /// The arguments of `zkc sessions`.
 #[derive(Debug, Args)]
@@ -13,7 +13,7 @@ pub(crate) struct SessionsCommand {
     #[arg(long, value_enum, value_name = "KEY", default_value = "id")]
     sort: SessionSort,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -46,8 +46,10 @@ const COLUMNS: &[OutputColumn] = &[
 
 impl SessionsCommand {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let found = sessions::sessions(app, &self.options).await?;
-        found.notes.iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let found = sessions::sessions(&self.options.of(app)?).await?;
+        for note in &found.notes {
+            app.out().say(format!("note: {}", probe::note(note)));
+        }
         let mut all: Vec<_> = found.by_id.into_iter().collect();
         match self.sort {
             SessionSort::Id => {}

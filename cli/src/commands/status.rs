@@ -3,14 +3,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use serde_json::Value;
+use zk_curator_ops::ensemble::probe::ProbeReport as Told;
+use zk_curator_ops::ensemble::words::FourLetterWord;
+use zk_curator_ops::ensemble::{self, ProbeNote, health};
 
 use crate::app::App;
-use crate::ensemble::flw::Word;
-use crate::ensemble::probe::{ProbeOptions, ProbeReport as Told};
-use crate::ensemble::{self, health};
 use crate::exit::{CommandFailure, Exit};
 use crate::node;
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, TextReport, number, text, time};
+use crate::probe::{self, ProbeArguments};
 
 /// The arguments of `zkc status`.
 #[derive(Debug, Args)]
@@ -19,7 +20,7 @@ pub(crate) struct Status {
     #[arg(long)]
     prometheus: bool,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const COLUMNS: &[OutputColumn] = &[
@@ -42,8 +43,8 @@ const COLUMNS: &[OutputColumn] = &[
 
 impl Status {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let words = [Word::Srvr, Word::Mntr];
-        let (members, reports) = ensemble::survey(app, &words, &self.options).await?;
+        let words = [FourLetterWord::Srvr, FourLetterWord::Mntr];
+        let (members, reports) = self.options.of(app)?.survey(&words).await?;
         let mut problems = health::problems(&reports, members.voters());
         let exit = if problems.is_empty() { Exit::DONE } else { Exit::NO };
         if self.prometheus {
@@ -55,12 +56,12 @@ impl Status {
         for report in &reports {
             rows.push(row(&reports, report));
         }
-        members.note().iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let say = |note: &ProbeNote| app.out().say(format!("note: {}", probe::note(note)));
+        members.note().iter().for_each(say);
         // Not a fault of the ensemble: the columns are empty.
         let refused = reports.iter().filter(|report| report.srvr.is_ok() && report.mntr.is_err());
-        let notes =
-            refused.flat_map(|report| ensemble::sessions::notes(std::slice::from_ref(report)));
-        notes.for_each(|note| app.out().say(format!("note: {note}")));
+        let notes = refused.flat_map(|report| ensemble::notes(std::slice::from_ref(report)));
+        notes.for_each(|note| say(&note));
         problems.drain(..).for_each(|problem| app.out().say(format!("degraded: {problem}")));
         Ok(CommandOutput::from(rows).with_exit(exit))
     }

@@ -3,14 +3,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use zk_curator_client::internal::sleep;
+use zk_curator_ops::ensemble::health;
+use zk_curator_ops::ensemble::probe::ProbeReport;
+use zk_curator_ops::ensemble::rates::RateBaseline;
+use zk_curator_ops::ensemble::words::FourLetterWord;
 
 use crate::app::App;
-use crate::ensemble::flw::Word;
-use crate::ensemble::probe::{ProbeOptions, ProbeReport};
-use crate::ensemble::rates::Before;
-use crate::ensemble::{health, members};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
+use crate::probe::ProbeArguments;
 use crate::tui;
 
 /// The shortest interval. The servers are asked more often by nobody.
@@ -29,7 +30,7 @@ pub(crate) struct Top {
     #[arg(long, conflicts_with = "once")]
     write: bool,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const COLUMNS: &[OutputColumn] = &[
@@ -51,23 +52,25 @@ const COLUMNS: &[OutputColumn] = &[
 impl Top {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let interval = self.interval.max(SHORTEST);
+        let probe = self.options.of(app)?;
         // A connect string that is not valid fails here, not on the screen.
-        members::connect_string(app)?;
+        probe.named()?;
         if !self.once {
             if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
                 return Err(CommandFailure::usage("not a terminal").hint("pass --once"));
             }
             let app = if self.write { app.clone() } else { app.read_only() };
-            tui::run(&app, &self.options, interval).await?;
+            let probe = self.options.of(&app)?;
+            tui::run(&app, &probe, interval).await?;
             return Ok(CommandOutput::nothing());
         }
-        let found = members::find(app, &self.options).await?;
-        let words = [Word::Srvr, Word::Mntr];
+        let found = probe.members().await?;
+        let words = [FourLetterWord::Srvr, FourLetterWord::Mntr];
         let start = Instant::now();
-        let first = tui::sample(&found, &self.options, &words, start).await;
+        let first = tui::sample(&found, probe.options(), &words, start).await;
         sleep(interval).await;
-        let second = tui::sample(&found, &self.options, &words, start).await;
-        let before = Before::new(&first.reports, second.at.saturating_sub(first.at));
+        let second = tui::sample(&found, probe.options(), &words, start).await;
+        let before = RateBaseline::new(&first.reports, second.at.saturating_sub(first.at));
         let mut rows = Rows::new(COLUMNS);
         for report in &second.reports {
             rows.push(row(&second.reports, report, &before));
@@ -78,7 +81,7 @@ impl Top {
     }
 }
 
-fn row(reports: &[ProbeReport], report: &ProbeReport, before: &Before) -> Vec<Cell> {
+fn row(reports: &[ProbeReport], report: &ProbeReport, before: &RateBaseline) -> Vec<Cell> {
     let srvr = report.srvr.as_ref().ok();
     let decimal = |number: f64| Cell::new(format!("{number:.1}"), number);
     let latency = srvr.and_then(|srvr| srvr.latency);

@@ -1,11 +1,11 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
+use zk_curator_ops::tree::walk::{self, ListedNode};
 
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, TextReport, printable, time};
-use crate::unreadable::UnreadableReason;
-use crate::walk::{self, ListedNode};
+use crate::unreadable::{NameUnreadable, UnreadableReason};
 use crate::{node, path};
 
 /// Above this many nodes, `tree` asks before it reads them.

@@ -1,12 +1,12 @@
 use clap::Args;
 use zk_curator::op::{CheckOp, CreateOp, DeleteOp, SetDataOp, TransactionOp};
 use zk_curator::{CreateMode, ErrorKind, OpResult, Version};
+use zk_curator_ops::acl;
 
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, OutputColumn, Rows, data, number, text};
-use crate::{acls, path};
-use crate::{stdin, words};
+use crate::{path, stdin, words};
 
 const AFTER_HELP: &str = "\
 All operations are applied, or none. Each line is an operation:
@@ -138,7 +138,7 @@ fn create<'a>(
             Some("-c") => container = true,
             Some("--acl") => {
                 let list = words.next().ok_or_else(|| CommandFailure::usage("--acl: no list"))?;
-                acl = Some(acls::parse(list)?);
+                acl = Some(acl::parse(list)?);
             }
             Some(path) => break path::normal(path),
             None => return Err(CommandFailure::usage("create: no path")),

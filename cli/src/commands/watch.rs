@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, TextReport, data, time};
 use crate::program::{self, Program};
-use crate::unreadable::UnreadableNodes;
+use crate::unreadable::{NameUnreadable, UnreadableNodes};
 use crate::{node, path};
 
 /// The most characters of the data in a line.

@@ -2,13 +2,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use clap::Args;
+use zk_curator_ops::ensemble::notes;
+use zk_curator_ops::ensemble::probe::{ProbeReport, ProbeResult, ProbedServer};
+use zk_curator_ops::ensemble::words::{FourLetterWord, WatchLists};
 
 use crate::app::App;
-use crate::ensemble::flw::{Lists, Word};
-use crate::ensemble::probe::{ProbeAnswer, ProbeOptions, ProbeReport, Server};
-use crate::ensemble::{self, sessions};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, OutputColumn, Rows, number, text};
+use crate::probe::{self, ProbeArguments};
 
 /// The arguments of `zkc watches`.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub(crate) struct WatchesCommand {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const SUMMARY: &[OutputColumn] =
@@ -34,15 +35,17 @@ const BY_SESSION: &[OutputColumn] = &[text("session"), number("watches"), text("
 impl WatchesCommand {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let word = match (self.by_path, self.by_session) {
-            (true, _) => Word::Wchp,
-            (_, true) => Word::Wchc,
-            _ => Word::Wchs,
+            (true, _) => FourLetterWord::Wchp,
+            (_, true) => FourLetterWord::Wchc,
+            _ => FourLetterWord::Wchs,
         };
-        let (_, reports) = ensemble::survey(app, &[Word::Srvr, word], &self.options).await?;
-        sessions::notes(&reports).iter().for_each(|note| app.out().say(format!("note: {note}")));
+        let (_, reports) = self.options.of(app)?.survey(&[FourLetterWord::Srvr, word]).await?;
+        for note in notes(&reports) {
+            app.out().say(format!("note: {}", probe::note(&note)));
+        }
         let (rows, told) = match word {
-            Word::Wchp => self.listed(BY_PATH, &reports, |report| &report.wchp),
-            Word::Wchc => self.listed(BY_SESSION, &reports, |report| &report.wchc),
+            FourLetterWord::Wchp => self.listed(BY_PATH, &reports, |report| &report.wchp),
+            FourLetterWord::Wchc => self.listed(BY_SESSION, &reports, |report| &report.wchc),
             _ => summary(&reports),
         };
         let exit = if told { Exit::DONE } else { Exit::NO_PERMISSION };
@@ -54,10 +57,10 @@ impl WatchesCommand {
         &self,
         columns: &'static [OutputColumn],
         reports: &[ProbeReport],
-        lists: fn(&ProbeReport) -> &ProbeAnswer<Lists>,
+        lists: fn(&ProbeReport) -> &ProbeResult<WatchLists>,
     ) -> (Rows, bool) {
         let mut told = false;
-        let mut found: BTreeMap<&str, (usize, Vec<&Server>)> = BTreeMap::new();
+        let mut found: BTreeMap<&str, (usize, Vec<&ProbedServer>)> = BTreeMap::new();
         for report in reports {
             let Ok(lists) = lists(report) else { continue };
             told = true;

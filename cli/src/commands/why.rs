@@ -1,14 +1,15 @@
 use clap::Args;
 use serde_json::json;
-use zk_curator_recipes::inspect::{self, Contender, Finding, RecipeKind};
+use zk_curator_ops::holders::{
+    self, LOCKS, LOCKS_AND_ELECTIONS, SessionFacts, WhyReport, deaf, persistent,
+};
+use zk_curator_recipes::inspect::{Contender, Finding, RecipeKind};
 
 use crate::app::App;
-use crate::ensemble::probe::ProbeOptions;
 use crate::exit::CommandFailure;
-use crate::holders::{LOCKS, LOCKS_AND_ELECTIONS, deaf};
 use crate::output::{CommandOutput, TextReport, printable, time};
-use crate::who::{self, SessionFacts};
-use crate::{deletion, node, path};
+use crate::probe::{self, ProbeArguments};
+use crate::{node, path, who};
 
 /// The most waiters that are shown without --all.
 const SHOWN: usize = 20;
@@ -33,22 +34,21 @@ pub(crate) struct WhyCommand {
     #[arg(long)]
     watches: bool,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 impl WhyCommand {
     /// Prints who holds a recipe and who waits, with their clients, and why nothing moves.
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
-        let (finding, facts) = tokio::join!(
-            inspect::inspect(zk, &self.path),
-            SessionFacts::gather(app, &self.options)
-        );
-        let (finding, mut facts) = (finding?, facts?);
+        let probe = self.options.of(app)?;
+        let report = holders::why_with(zk, &self.path, &probe).await?;
+        let WhyReport { finding, mut facts, deletion, .. } = report;
         if self.watches {
-            facts.add_watches(app, &self.options).await?;
+            facts.add_watches(zk, &probe).await?;
         }
-        let deletion = deletion::explain(zk, &self.path, &finding, &facts).await?;
+        let deletion: Vec<_> =
+            deletion.iter().map(|obstacle| who::obstacle_line(&facts, obstacle)).collect();
         let now = time::now_ms();
         let mut lines = vec![headline(&finding, now)];
         for holder in &finding.holders {
@@ -61,7 +61,7 @@ impl WhyCommand {
         lines.extend(titled("BECAUSE", &verdicts));
         lines.extend(titled("DELETE", &deletion));
         lines.extend(titled("NEXT", &next(&finding, &facts, self.all)));
-        let mut notes = facts.notes().to_vec();
+        let mut notes: Vec<_> = facts.notes().iter().map(probe::note).collect();
         if finding.is_partial {
             notes.push(who::PARTIAL.to_owned());
         }
@@ -132,7 +132,7 @@ fn titled(title: &str, lines: &[String]) -> Vec<String> {
 /// Returns the commands that may help.
 fn next(finding: &Finding, facts: &SessionFacts, all: bool) -> Vec<String> {
     let mut next: Vec<_> =
-        who::persistent(finding).take(NAMED).flat_map(|one| remove(finding, one)).collect();
+        persistent(finding).take(NAMED).flat_map(|one| remove(finding, one)).collect();
     let is_lock = LOCKS.contains(&finding.kind);
     // The next client has to wait for all readers, but only for one permit of a semaphore.
     let most = match finding.kind {

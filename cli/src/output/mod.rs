@@ -11,6 +11,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Map, Value};
+pub(crate) use zk_curator_ops::text::printable;
 
 #[cfg(feature = "tui")]
 use crate::args::Color;
@@ -224,12 +225,7 @@ impl Rows {
     }
 }
 
-/// Replaces the characters that could command a terminal, or change the order of the others.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || is_bidi(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// Does the same in a text of several lines.
+/// Does the same as [`printable`] in a text of several lines.
 fn printable_lines(text: &str) -> String {
     text.split_inclusive(['\n', '\t', '\r'])
         .flat_map(|part| {
@@ -239,14 +235,6 @@ fn printable_lines(text: &str) -> String {
             [printable(line), end.to_owned()]
         })
         .collect()
-}
-
-/// Returns `true` for characters that change the order of text, or begin a line of it.
-const fn is_bidi(c: char) -> bool {
-    matches!(
-        c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
 }
 
 /// An answer with a text of its own for people.

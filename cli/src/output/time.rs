@@ -1,6 +1,8 @@
 //! Times and sizes for people.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(crate) use zk_curator_ops::text::{duration, now_ms, rfc3339, since, size};
 
 use crate::output::Cell;
 
@@ -15,90 +17,4 @@ pub(crate) fn cell(ms: i64) -> Cell {
 pub(crate) fn of(time: SystemTime) -> Cell {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     cell(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Returns a time in RFC 3339, or `None` if it is not a year of four digits.
-pub(crate) fn rfc3339(ms: i64) -> Option<String> {
-    // The year 10000.
-    const END: u64 = 253_402_300_800_000;
-    let ms = u64::try_from(ms).ok().filter(|ms| *ms < END)?;
-    let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms))?;
-    Some(humantime::format_rfc3339_seconds(time).to_string())
-}
-
-/// Returns the present time in milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Returns a duration as its two largest units, such as `2 h 14 m`.
-pub(crate) fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
-    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) if seconds < 10 => format!("{:.1} s", duration.as_secs_f64()),
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} m {rest} s"),
-        (0, _, _) => format!("{hours} h {minutes} m"),
-        _ => format!("{days} d {hours} h"),
-    }
-}
-
-/// Returns the time from `then` to `now`, both in milliseconds; zero if `then` is later.
-pub(crate) fn since(then: i64, now: i64) -> Duration {
-    Duration::from_millis(u64::try_from(now.saturating_sub(then)).unwrap_or_default())
-}
-
-/// Returns a size, such as `1.5 KiB`.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut unit = 0;
-    let mut scaled = bytes;
-    while scaled >= 1024 * 1024 && unit + 1 < UNITS.len() {
-        scaled /= 1024;
-        unit += 1;
-    }
-    let tenths = scaled * 10 / 1024;
-    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_two_units() {
-        for (seconds, text) in [
-            (0, "0.0 s"),
-            (9, "9.0 s"),
-            (59, "59 s"),
-            (61, "1 m 1 s"),
-            (8_040, "2 h 14 m"),
-            (90_000, "1 d 1 h"),
-        ] {
-            assert_eq!(duration(Duration::from_secs(seconds)), text);
-        }
-    }
-
-    #[test]
-    fn sizes_have_one_digit() {
-        for (bytes, text) in
-            [(0, "0 B"), (1_023, "1023 B"), (1_536, "1.5 KiB"), (3 << 20, "3.0 MiB")]
-        {
-            assert_eq!(size(bytes), text);
-        }
-        assert_eq!(size(u64::MAX), "16777215.9 TiB");
-    }
-
-    #[test]
-    fn odd_times_are_numbers() {
-        assert_eq!(rfc3339(0).as_deref(), Some("1970-01-01T00:00:00Z"));
-        assert_eq!(rfc3339(-1), None);
-        assert_eq!(rfc3339(i64::MAX), None);
-    }
 }

@@ -5,12 +5,12 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState, Wrap};
+use zk_curator_ops::ensemble::health;
+use zk_curator_ops::ensemble::probe::ProbeReport;
 
 use super::app::AppState;
 use super::model::{Detail, Sample, ScreenName};
 use super::table;
-use crate::ensemble::health;
-use crate::ensemble::probe::ProbeReport;
 use crate::node;
 use crate::output::{printable, time};
 

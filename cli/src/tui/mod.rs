@@ -25,6 +25,10 @@ use futures_util::stream::FuturesUnordered;
 use zk_curator::op::fan_out;
 use zk_curator::watch::PersistentWatch;
 use zk_curator_client::internal::sleep;
+use zk_curator_ops::ensemble::probe::{ProbeOptions, ask_all};
+use zk_curator_ops::ensemble::words::FourLetterWord;
+use zk_curator_ops::ensemble::{EnsembleMembers, EnsembleProbe};
+use zk_curator_ops::holders::SessionFacts;
 use zk_curator_recipes::inspect;
 
 use self::app::AppState;
@@ -34,14 +38,10 @@ use self::terminal::{KeyReader, TerminalScreen};
 use self::tree::Child;
 use crate::app::App;
 use crate::args::{self, Global};
-use crate::ensemble::flw::Word;
-use crate::ensemble::members::{self, EnsembleMembers};
-use crate::ensemble::probe::{self, ProbeOptions};
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, Out, data, time};
 use crate::stop::{StopRequest, Stops};
-use crate::who::{self, SessionFacts};
-use crate::{path, words};
+use crate::{path, probe, who, words};
 
 /// The most children of a node that are shown.
 const MOST_CHILDREN: usize = 5_000;
@@ -67,13 +67,13 @@ enum Done {
 #[expect(clippy::too_many_lines, reason = "one loop over keys and samples")]
 pub(crate) async fn run(
     app: &App,
-    options: &ProbeOptions,
+    probe: &EnsembleProbe<'_>,
     interval: Duration,
 ) -> Result<(), CommandFailure> {
     let name = app.context().unwrap_or_else(|| app.servers()).to_owned();
     // Lines run below the screens, where nothing can be asked.
     let silent = app.without_questions();
-    let driver = TuiDriver { app: &silent, options, start: Instant::now() };
+    let driver = TuiDriver { app: &silent, probe, start: Instant::now() };
     let mut state = AppState::new(name, interval, !app.is_read_only());
     let (mut following, mut watch) = (false, None);
     let mut members = None;
@@ -166,7 +166,7 @@ async fn stopped() {
 #[derive(Clone, Copy)]
 struct TuiDriver<'a> {
     app: &'a App,
-    options: &'a ProbeOptions,
+    probe: &'a EnsembleProbe<'a>,
     start: Instant,
 }
 
@@ -185,13 +185,13 @@ impl<'a> TuiDriver<'a> {
         })
     }
 
-    async fn sample(self, known: Option<EnsembleMembers>, words: &[Word]) -> Done {
+    async fn sample(self, known: Option<EnsembleMembers>, words: &[FourLetterWord]) -> Done {
         let members = match known {
             Some(members) => members,
             // The connect string was parsed before.
-            None => members::find(self.app, self.options).await.unwrap_or_default(),
+            None => self.probe.members().await.unwrap_or_default(),
         };
-        let sample = sample(&members, self.options, words, self.start).await;
+        let sample = sample(&members, self.probe.options(), words, self.start).await;
         Done::Sampled { sample, members }
     }
 
@@ -272,7 +272,7 @@ impl<'a> TuiDriver<'a> {
     }
 
     async fn why(self, path: String) -> Done {
-        let answer = why(self.app, self.options, &path).await;
+        let answer = why(self.app, self.probe, &path).await;
         Done::Event(TuiEvent::Read(path, answer.map_err(|failure| failure.to_string())))
     }
 
@@ -334,11 +334,11 @@ async fn edit(app: &App, path: &str) -> Result<(), String> {
 }
 
 /// Returns the lines of a recipe: its holders, its waiters, and what follows.
-async fn why(app: &App, options: &ProbeOptions, path: &str) -> Result<String, CommandFailure> {
+async fn why(app: &App, probe: &EnsembleProbe<'_>, path: &str) -> Result<String, CommandFailure> {
     let zk = app.zk().await?;
     let (finding, facts) =
-        tokio::join!(inspect::inspect(zk, path), SessionFacts::gather(app, options));
-    let (finding, facts) = (finding?, facts?);
+        tokio::join!(inspect::inspect(zk, path), SessionFacts::gather(zk, probe));
+    let finding = finding?;
     let now = time::now_ms();
     let mut lines = Vec::new();
     for (title, contenders) in [("HOLDER", &finding.holders), ("WAITING", &finding.waiting)] {
@@ -347,7 +347,7 @@ async fn why(app: &App, options: &ProbeOptions, path: &str) -> Result<String, Co
         }
     }
     lines.extend(facts.verdicts(&finding));
-    lines.extend(facts.notes().iter().cloned());
+    lines.extend(facts.notes().iter().map(probe::note));
     if finding.is_partial {
         lines.push(who::PARTIAL.to_owned());
     }
@@ -358,10 +358,10 @@ async fn why(app: &App, options: &ProbeOptions, path: &str) -> Result<String, Co
 pub(crate) async fn sample(
     members: &EnsembleMembers,
     options: &ProbeOptions,
-    words: &[Word],
+    words: &[FourLetterWord],
     start: Instant,
 ) -> Sample {
-    let reports = probe::ask_all(&members.servers, words, options).await;
+    let reports = ask_all(&members.servers, words, options).await;
     Sample { reports, voters: members.voters(), taken: time::now_ms(), at: start.elapsed() }
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use zk_curator_ops::ensemble::probe::ProbeReport;
 use zk_curator_recipes::inspect::Finding;
 
 use super::hot::Window;
 use super::tree::Child;
-use crate::ensemble::probe::ProbeReport;
 
 /// A screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zk_curator::SessionId;
+use zk_curator_ops::ensemble::probe::{ProbeReport, ProbedServer};
+use zk_curator_ops::ensemble::rates::RateBaseline;
+use zk_curator_ops::ensemble::words::ClientConnection;
+use zk_curator_ops::ensemble::{health, notes, sessions};
 
 use super::model::{Detail, Sample, ScreenName};
 use super::table::{CellValue, Table, TableColumn, left, rate, right};
 use super::{hot, recipes, tree};
-use crate::ensemble::flw::ClientConnection;
-use crate::ensemble::health;
-use crate::ensemble::probe::{ProbeReport, Server};
-use crate::ensemble::rates::Before;
-use crate::ensemble::sessions;
-use crate::node;
 use crate::output::time;
+use crate::{node, probe};
 
 /// The columns of the rates.
 pub(crate) const CLIENT_RATE: usize = 3;
@@ -71,7 +70,7 @@ pub(crate) const fn columns(screen: ScreenName) -> &'static [TableColumn] {
 }
 
 /// Returns the table of a screen.
-pub(crate) fn table(screen: ScreenName, sample: &Sample, before: &Before) -> Table {
+pub(crate) fn table(screen: ScreenName, sample: &Sample, before: &RateBaseline) -> Table {
     match screen {
         ScreenName::Servers => servers(sample, before),
         ScreenName::Clients => clients(sample, before),
@@ -94,7 +93,7 @@ fn size(bytes: u64) -> CellValue {
     CellValue::Number(bytes as f64, time::size(bytes))
 }
 
-fn servers(sample: &Sample, before: &Before) -> Table {
+fn servers(sample: &Sample, before: &RateBaseline) -> Table {
     let mut table = Table::new(SERVERS);
     for report in &sample.reports {
         let srvr = report.srvr.as_ref().ok();
@@ -128,7 +127,7 @@ fn servers(sample: &Sample, before: &Before) -> Table {
 
 /// Returns the first server that did not tell something.
 fn note(reports: &[ProbeReport]) -> Option<String> {
-    sessions::notes(reports).into_iter().next()
+    notes(reports).first().map(probe::note)
 }
 
 /// Returns the host of an address with a port.
@@ -137,7 +136,9 @@ fn host(address: &str) -> &str {
 }
 
 /// Returns the connections of all servers, without those that only ask.
-fn connections(reports: &[ProbeReport]) -> impl Iterator<Item = (&Server, &ClientConnection)> {
+fn connections(
+    reports: &[ProbeReport],
+) -> impl Iterator<Item = (&ProbedServer, &ClientConnection)> {
     let all = reports.iter().flat_map(|report| {
         report.cons.iter().flatten().map(move |connection| (&report.server, connection))
     });
@@ -152,10 +153,10 @@ struct ClientRow<'a> {
     rate: Option<f64>,
     queued: u64,
     greatest_latency: Option<f64>,
-    servers: Vec<&'a Server>,
+    servers: Vec<&'a ProbedServer>,
 }
 
-fn clients(sample: &Sample, before: &Before) -> Table {
+fn clients(sample: &Sample, before: &RateBaseline) -> Table {
     let mut clients: BTreeMap<&str, ClientRow<'_>> = BTreeMap::new();
     for (server, connection) in connections(&sample.reports) {
         let client = clients.entry(host(&connection.address)).or_default();
@@ -192,11 +193,11 @@ fn clients(sample: &Sample, before: &Before) -> Table {
     table
 }
 
-fn names(servers: &[&Server]) -> String {
+fn names(servers: &[&ProbedServer]) -> String {
     servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-fn of_sessions(sample: &Sample, before: &Before) -> Table {
+fn of_sessions(sample: &Sample, before: &RateBaseline) -> Table {
     let rates: BTreeMap<_, _> = connections(&sample.reports)
         .filter_map(|(server, connection)| {
             Some((connection.session?, before.of_connection(server, connection)?))
@@ -223,7 +224,7 @@ fn of_sessions(sample: &Sample, before: &Before) -> Table {
 }
 
 fn watches(sample: &Sample) -> Table {
-    let mut paths: BTreeMap<&str, (usize, Vec<&Server>)> = BTreeMap::new();
+    let mut paths: BTreeMap<&str, (usize, Vec<&ProbedServer>)> = BTreeMap::new();
     for report in &sample.reports {
         for (path, sessions) in report.wchp.iter().flatten() {
             let (count, servers) = paths.entry(path).or_default();
@@ -274,7 +275,7 @@ fn of_client(sample: &Sample, key: &str) -> Vec<String> {
     of_host.map(|(server, connection)| line(server, connection)).collect()
 }
 
-fn line(server: &Server, connection: &ClientConnection) -> String {
+fn line(server: &ProbedServer, connection: &ClientConnection) -> String {
     let session = connection.session.map(|id| SessionId::new(id).to_string());
     let operation = connection.last_operation.as_deref().unwrap_or("–");
     let ClientConnection { address, received, queued, .. } = connection;

@@ -2,12 +2,12 @@
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use zk_curator_ops::ensemble::ProbeTrouble;
 
 use super::app::AppState;
 use super::app::tests::{after, keys, sample, state};
 use super::model::{KeyPress, ScreenName, TuiEvent};
 use super::{draw, screens};
-use crate::ensemble::probe::Trouble;
 
 fn drawn(state: &AppState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -68,7 +68,7 @@ fn each_screen_is_drawn() {
 #[test]
 fn a_problem_is_in_the_line_above_the_keys() {
     let mut broken = sample(4, 200);
-    broken.reports[1].srvr = Err(Trouble::NotServing);
+    broken.reports[1].srvr = Err(ProbeTrouble::NotServing);
     let text = drawn(&after(two_samples(), [TuiEvent::Sample(broken)]).0, 130, 24);
     has(&text, &["! 1 of 2 voting servers are serving (and 1 more)", "not-serving"]);
 }

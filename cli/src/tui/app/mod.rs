@@ -5,10 +5,11 @@ mod command;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::ensemble::flw::Word;
-use crate::ensemble::health;
-use crate::ensemble::probe::ProbeReport;
-use crate::ensemble::rates::Before;
+use zk_curator_ops::ensemble::health;
+use zk_curator_ops::ensemble::probe::ProbeReport;
+use zk_curator_ops::ensemble::rates::RateBaseline;
+use zk_curator_ops::ensemble::words::FourLetterWord;
+
 use crate::tui::hot::{self, Hot};
 use crate::tui::model::{Detail, KeyPress, Load, Sample, ScreenName, TuiEffect, TuiEvent};
 use crate::tui::recipes::{self, Recipes};
@@ -43,7 +44,7 @@ pub(crate) struct AppState {
     pub(crate) paused: bool,
     pub(crate) detail: Option<Detail>,
     pub(crate) sample: Option<Sample>,
-    pub(crate) before: Before,
+    pub(crate) before: RateBaseline,
     pub(crate) history: VecDeque<Load>,
     /// The epochs that began since the start.
     pub(crate) elections: u64,
@@ -77,7 +78,7 @@ impl AppState {
             paused: false,
             detail: None,
             sample: None,
-            before: Before::default(),
+            before: RateBaseline::default(),
             history: VecDeque::new(),
             elections: 0,
             epoch: None,
@@ -89,13 +90,22 @@ impl AppState {
 
     /// Returns the words that the present screen needs. `wchp` and `dump` cost a server more than
     /// the others, so only their screens ask them.
-    pub(crate) const fn words(&self) -> &'static [Word] {
+    pub(crate) const fn words(&self) -> &'static [FourLetterWord] {
         match self.screen {
-            ScreenName::Servers => &[Word::Srvr, Word::Mntr, Word::Cons],
-            ScreenName::Clients => &[Word::Srvr, Word::Cons],
-            ScreenName::Sessions => &[Word::Srvr, Word::Cons, Word::Dump],
-            ScreenName::Watches => &[Word::Srvr, Word::Cons, Word::Wchs, Word::Wchp],
-            ScreenName::Recipes | ScreenName::Tree | ScreenName::Hot => &[Word::Srvr],
+            ScreenName::Servers => {
+                &[FourLetterWord::Srvr, FourLetterWord::Mntr, FourLetterWord::Cons]
+            }
+            ScreenName::Clients => &[FourLetterWord::Srvr, FourLetterWord::Cons],
+            ScreenName::Sessions => {
+                &[FourLetterWord::Srvr, FourLetterWord::Cons, FourLetterWord::Dump]
+            }
+            ScreenName::Watches => &[
+                FourLetterWord::Srvr,
+                FourLetterWord::Cons,
+                FourLetterWord::Wchs,
+                FourLetterWord::Wchp,
+            ],
+            ScreenName::Recipes | ScreenName::Tree | ScreenName::Hot => &[FourLetterWord::Srvr],
         }
     }
 
@@ -189,7 +199,7 @@ impl AppState {
     fn take(&mut self, sample: Sample) {
         if let Some(previous) = &self.sample {
             let passed = sample.at.saturating_sub(previous.at);
-            self.before = Before::new(&previous.reports, passed);
+            self.before = RateBaseline::new(&previous.reports, passed);
         }
         let requests =
             sample.reports.iter().filter_map(|report| self.before.requests(report)).sum();

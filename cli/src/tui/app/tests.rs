@@ -1,28 +1,37 @@
 use zk_curator::{EventType, PersistentEvent, Stat, WatchedEvent};
+use zk_curator_ops::ensemble::ProbeTrouble;
+use zk_curator_ops::ensemble::probe::ProbedServer;
+use zk_curator_ops::ensemble::words::{self, ServerMode, SrvrResponse};
 use zk_curator_recipes::inspect::{Node, recognise};
 
 use super::*;
-use crate::ensemble::flw::{self, ServerMode};
-use crate::ensemble::health::tests::serving;
 use crate::tui::hot::Window;
 use crate::tui::table::CellValue;
 use crate::tui::tree;
 
+/// Returns the report of a server that serves.
+fn serving(port: u16, mode: &ServerMode, zxid: i64) -> ProbeReport {
+    let mut report = ProbeReport::empty(ProbedServer::new("zk", port));
+    let text = format!("Zookeeper version: 3.9.3-abc, built\nZxid: {zxid:#x}\nMode: {mode}\n");
+    report.srvr = SrvrResponse::parse(&text).ok_or(ProbeTrouble::Unknown);
+    report
+}
+
 /// Returns a sample of two servers, with connections from two hosts.
 pub(crate) fn sample(second: u64, requests: u64) -> Sample {
     let mut reports = vec![
-        serving(1, ServerMode::Leader, 0x1_0000_0005),
-        serving(2, ServerMode::Follower, 0x1_0000_0003),
+        serving(1, &ServerMode::Leader, 0x1_0000_0005),
+        serving(2, &ServerMode::Follower, 0x1_0000_0003),
     ];
     for (report, host) in reports.iter_mut().zip(["10.0.0.7", "10.0.0.8"]) {
         let srvr = report.srvr.as_mut().unwrap();
         srvr.received = Some(requests);
         srvr.latency = Some((0.5, 12.0));
         let session = report.server.port;
-        report.cons = Ok(flw::connections(&format!(
+        report.cons = Ok(words::connections(&format!(
             " /{host}:4000[1](queued=0,recved={requests},sent=1,sid=0x1{session},lop=GETD,est=5,to=30000,lresp=9)"
         )));
-        report.wchp = Ok(flw::lists("/a\n\t0x11\n\t0x12\n/b\n\t0x11\n"));
+        report.wchp = Ok(words::lists("/a\n\t0x11\n\t0x12\n/b\n\t0x11\n"));
     }
     Sample { reports, voters: Some(2), taken: 1_795_688_225_345, at: Duration::from_secs(second) }
 }
@@ -99,8 +108,8 @@ fn only_the_screens_of_sessions_and_watches_ask_costly_words() {
         ("6", false, false),
     ] {
         let state = after(state(), keys(pressed)).0;
-        assert_eq!(state.words().contains(&Word::Dump), dump);
-        assert_eq!(state.words().contains(&Word::Wchp), wchp);
+        assert_eq!(state.words().contains(&FourLetterWord::Dump), dump);
+        assert_eq!(state.words().contains(&FourLetterWord::Wchp), wchp);
     }
 }
 
