@@ -6,7 +6,7 @@
 //! | [`ensemble`] | the servers: members, roles, sessions, rates, health, [findings](ensemble::doctor) |
 //! | [`transfer`] | [backups](transfer::Backup), [restores](transfer::Restore), [copies](transfer::Copying), exports, differences |
 //! | [`tree`] | walks over subtrees: searches by name and by content, and sizes |
-//! | [`holders`] | who holds a lock or another recipe, who waits, and [why](holders::why) |
+//! | [`holders`] | who holds a lock or another recipe, who waits, and [why](fn@holders::why) |
 //! | [`acl`], [`data`], [`node`], [`path`], [`pattern`], [`text`], [`files`] | the helpers that these share |
 //!
 //! # Guarantees
@@ -14,7 +14,8 @@
 //!   ever changes a server, or resets one of its counters.
 //! * Nothing is left out silently: nodes that cannot be read, and servers that do not respond, are
 //!   named in the results.
-//! * Memory does not depend on the size of the data: they are read in bounded batches.
+//! * Data are read in bounded batches, so memory does not depend on their size. The one exception
+//!   is an [export](transfer::ExportedTree), which is in memory as a whole.
 //! * No function prints, reads standard input, or ends the process.
 //!
 //! # Cancel safety
@@ -68,3 +69,8 @@ pub mod tree;
 
 pub use error::Error;
 pub use progress::Progress;
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

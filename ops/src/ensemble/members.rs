@@ -60,8 +60,8 @@ impl EnsembleProbe<'_> {
         Ok((members, reports))
     }
 
-    /// Finds the servers. `conf` tells the configuration without a session. If all servers refuse
-    /// it, the framework reads `/zookeeper/config`, if there is one.
+    /// Finds the servers. `conf` tells the configuration without a session. If no server tells it,
+    /// although one is there, the framework reads `/zookeeper/config`, if the probe has one.
     ///
     /// # Errors
     /// [`InvalidConnectString`](Error::InvalidConnectString) and

@@ -37,7 +37,7 @@ impl FrameworkSource for CuratorFramework {
 /// The servers of an ensemble, and how they are probed.
 ///
 /// Most probes need no session: the servers respond to four-letter words without one. A framework
-/// only helps if all servers refuse the word `conf`: then it reads `/zookeeper/config`.
+/// helps if they refuse the word `conf`: it then reads `/zookeeper/config`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
