@@ -1,12 +1,11 @@
-//! Tests the parsers of `zkc` for the responses to four-letter words. They must not panic.
+//! Tests the parsers for the responses to four-letter words. They must not panic.
 
-#[expect(dead_code, reason = "a part of another crate")]
-#[path = "../../cli/src/ensemble/flw/mod.rs"]
-mod flw;
+use zk_curator_ops::ensemble::words;
 
 pub(crate) fn run(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    drop((flw::refusal(&text), flw::Srvr::parse(&text), flw::Mntr::parse(&text)));
-    drop((flw::Conf::parse(&text), flw::WatchSummary::parse(&text), flw::dump(&text)));
-    drop((flw::connections(&text), flw::lists(&text)));
+    drop((words::refusal(&text), words::SrvrResponse::parse(&text)));
+    drop((words::MntrResponse::parse(&text), words::ConfResponse::parse(&text)));
+    drop((words::WatchSummary::parse(&text), words::dump(&text)));
+    drop((words::connections(&text), words::lists(&text)));
 }

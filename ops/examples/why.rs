@@ -1,7 +1,8 @@
 //! Prints who holds a lock or another recipe, who waits, and why nothing moves.
 //!
 //! Run `cargo run -p zk-curator-ops --example why -- zk1:2181 /locks/orders`. Without arguments, it
-//! holds a lock itself: on the embedded server or, with `ZK_CONNECT=host:port`, on Apache ZooKeeper.
+//! holds a lock itself: on the embedded server or, with `ZK_CONNECT=host:port`, on Apache
+//! ZooKeeper.
 #![expect(clippy::print_stdout, reason = "an example talks to its terminal")]
 
 #[path = "../../examples/support/mod.rs"]

@@ -149,8 +149,8 @@ pub enum Error {
         /// Their number.
         nodes: usize,
     },
-    /// New sequential children of some nodes would sort before the ones that are written.
-    #[error("new sequential children of {nodes} nodes would sort before those that are written")]
+    /// New sequential children of some nodes would sort before the written ones.
+    #[error("new sequential children of {nodes} nodes would sort before the written ones")]
     LowCounters {
         /// The number of parents.
         nodes: usize,

@@ -1,4 +1,4 @@
-//! What a stat and a name tell about a node.
+//! The kind, the owner and the order of nodes, by their stats and names.
 //!
 //! ```
 //! use zk_curator_ops::node;

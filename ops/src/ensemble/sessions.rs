@@ -57,7 +57,7 @@ pub struct EnsembleSession {
     pub ephemerals: Vec<String>,
 }
 
-/// The sessions, and what is not known of them.
+/// The sessions, with notes about the missing facts.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct EnsembleSessions {

@@ -21,7 +21,7 @@ pub enum DeletionObstacle {
         /// The session that owns it.
         session: SessionId,
     },
-    /// Not every client may delete it. That is decided by its parent.
+    /// Only some clients may delete it. The ACL of its parent decides that.
     Permission {
         /// The path of the parent.
         parent: String,

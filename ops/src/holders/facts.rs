@@ -14,7 +14,7 @@ use crate::node::parse_id;
 use crate::path;
 use crate::text::{self, printable};
 
-/// The facts about the sessions, and what is not known of them.
+/// The facts about the sessions, with notes about the unknown ones.
 #[derive(Debug, Clone)]
 pub struct SessionFacts {
     sessions: Sessions,
@@ -33,8 +33,8 @@ pub struct SessionWords {
 }
 
 impl SessionFacts {
-    /// Asks the servers. A server that does not respond only makes the facts incomplete. The session
-    /// of `zk` is recognised as that of this process.
+    /// Asks the servers. A server that does not respond only makes the facts incomplete. The
+    /// session of `zk` is recognised as that of this process.
     pub async fn gather(zk: &CuratorFramework, probe: &EnsembleProbe<'_>) -> Self {
         let details = sessions::sessions(probe).await.unwrap_or_else(|error| EnsembleSessions {
             notes: vec![ProbeNote::NotAsked { error: Arc::new(error) }],
@@ -118,8 +118,8 @@ impl SessionFacts {
         self.details.by_id.get(&id)
     }
 
-    /// Returns `true` if the client of a contender may read a request to release a lock. Its session
-    /// then has a connection that is not silent, as far as that is known.
+    /// Returns `true` if the client of a contender may read a request to release a lock. Its
+    /// session then has a connection that is not silent, as far as that is known.
     #[must_use]
     pub fn may_listen(&self, contender: &Contender) -> bool {
         contender.session.is_some_and(|id| {

@@ -1,4 +1,4 @@
-//! Who holds a lock or another recipe, who waits, and why.
+//! The clients that hold a lock or another recipe, those that wait, and the reasons.
 //!
 //! [`inspect`](zk_curator_recipes::inspect) recognises the recipe by its nodes. This module joins
 //! it with the sessions that the servers know: their clients, and the time until they end.

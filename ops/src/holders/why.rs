@@ -1,4 +1,4 @@
-//! Who holds a recipe, who waits, and why nothing moves.
+//! The answer to the question why a recipe does not move.
 
 use zk_curator::CuratorFramework;
 use zk_curator_recipes::inspect::{self, Finding};
@@ -8,7 +8,7 @@ use super::facts::SessionFacts;
 use crate::ensemble::EnsembleProbe;
 use crate::error::Error;
 
-/// Who holds a recipe, who waits, and why nothing moves.
+/// The holders and the waiters of a recipe, with their sessions.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct WhyReport {

@@ -31,7 +31,7 @@ impl BackupDamage {
     }
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FormatFault {
     #[error("not a backup of zkc: {0}")]

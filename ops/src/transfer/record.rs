@@ -17,7 +17,7 @@ use crate::node::hex;
 pub struct TransferRecord {
     /// The path.
     pub path: String,
-    /// The data, as they are stored. `None` for null data, which differ from empty data.
+    /// The stored data. `None` for null data, which differ from empty data.
     pub data: Option<Bytes>,
     /// The kind.
     pub kind: RecordKind,

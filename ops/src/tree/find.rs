@@ -36,7 +36,7 @@ pub enum FindKind {
     Ephemeral,
 }
 
-/// What a node must be like. Without a criterion, every node of a subtree is found.
+/// The criteria of a search. Without one, every node of a subtree is found.
 #[derive(Debug, Clone, Default)]
 pub struct FindCriteria {
     name: Option<NamePattern>,

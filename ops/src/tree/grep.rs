@@ -24,7 +24,7 @@ use super::unreadable::UnreadableNodes;
 use super::walk;
 use crate::{data, node};
 
-/// What the data of a node must contain.
+/// The pattern for the data of nodes.
 #[derive(Debug, Clone)]
 pub struct GrepPattern {
     regex: Regex,

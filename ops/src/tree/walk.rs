@@ -55,7 +55,7 @@ pub struct ListedNode {
 pub struct WalkNode {
     /// The path.
     pub path: String,
-    /// The data, as they are stored; empty for null data.
+    /// The stored data; empty for null data.
     pub data: Bytes,
     /// The stat.
     pub stat: Stat,
@@ -114,7 +114,7 @@ pub fn hidden<'a>(nodes: impl IntoIterator<Item = &'a ListedNode>) -> Unreadable
 }
 
 /// Reads the data of nodes, and passes each node to `with`, in their order. Nodes that were deleted
-/// are left out. Returns those that cannot be read.
+/// are left out. Returns the nodes that cannot be read.
 ///
 /// # Errors
 /// Those of the framework, except the errors of single nodes.
