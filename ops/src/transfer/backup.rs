@@ -77,8 +77,8 @@ impl<'a> Backup<'a> {
         self
     }
 
-    /// Sets the time to find a moment without a change, after the tree was read. Zero looks once.
-    /// Default: 30 s.
+    /// Sets the time to find a moment without a change, after the tree was read. Zero looks once,
+    /// [`Duration::MAX`] until there is one. Default: 30 s.
     #[must_use]
     pub const fn within(mut self, within: Duration) -> Self {
         self.within = within;
@@ -197,13 +197,13 @@ impl<'a> Backup<'a> {
         follow: &mut Follow,
         unreadable: &mut UnreadableNodes,
     ) -> Result<BTreeMap<String, Option<TransferRecord>>, FrameworkError> {
-        let end = Instant::now() + self.within;
+        let end = Instant::now().checked_add(self.within);
         let (mut newer, mut pace) = (BTreeMap::new(), WalkPace::up_to(1_024));
         loop {
             // All events up to this moment precede the response.
             zk.sync(&self.root).await?;
             follow.note();
-            let is_over = Instant::now() >= end;
+            let is_over = end.is_some_and(|end| Instant::now() >= end);
             if follow.changed.is_settled() || follow.changed.gap().is_some() || is_over {
                 return Ok(newer);
             }
