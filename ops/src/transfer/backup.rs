@@ -336,3 +336,24 @@ impl Follow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_testing::TestServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_time_to_settle_is_possible() {
+        let server = TestServer::start().await;
+        let builder = CuratorFramework::builder().connect_string(server.connect_string());
+        let zk = builder.build().expect("a framework");
+        zk.start().await.expect("a session");
+        for within in [Duration::ZERO, Duration::MAX] {
+            let mut file = Vec::new();
+            let backup = Backup::new("/").within(within);
+            let summary = backup.write_to(&zk, &mut file).await.expect("a backup");
+            assert!(summary.published && !file.is_empty());
+        }
+    }
+}
