@@ -15,13 +15,13 @@ use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
 use super::{ConnectionStatus, StateInput, StateMachine};
 use crate::core::metrics::SESSIONS_LOST;
-use crate::core::{Core, Session, tell};
+use crate::core::{Core, Session, Setbacks, tell};
 use crate::ensemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor;
 
-/// The pause after a session could not be opened, or was refused for another reason than expiry.
-const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// The age of a session whose end says nothing about the attempts to open it.
+const SETTLED: Duration = Duration::from_secs(60);
 
 const ENDED_EARLY: &str = "its runtime ended, or its task panicked, before the session was closed";
 
@@ -35,7 +35,8 @@ pub(crate) fn supervise(core: Arc<Core>) -> impl Future<Output = ()> + Send {
 async fn run(mut end: FrameworkEnd) {
     let core = Arc::clone(&end.core);
     let mut drained = pin!(drained(&core));
-    let mut pause = false;
+    // Sessions that could not be opened, or were refused for another reason than expiry.
+    let mut setbacks = Setbacks::default();
     let mut farewells = FuturesUnordered::new();
     let mut circuit = core.circuit_policy().map(Circuit::new);
     let mut epoch = 0;
@@ -45,8 +46,9 @@ async fn run(mut end: FrameworkEnd) {
         let session = tokio::select! {
             biased;
             deadline = &mut drained => break deadline,
-            session = open(&core, epoch, pause) => end.session.insert(session),
+            session = open(&core, epoch, &mut setbacks) => end.session.insert(session),
         };
+        let opened = Instant::now();
         end.machine.step(StateInput::Opened);
         core.install(session);
         let over = tokio::select! {
@@ -60,10 +62,13 @@ async fn run(mut end: FrameworkEnd) {
         // Guards learn of the loss no later than listeners.
         session.lost.cancel();
         SESSIONS_LOST.series(core.meter(), []).add(1);
-        pause = !matches!(over, SessionState::Expired(_));
         is_tried = over == SessionState::Expired(ExpiredBy::Clock);
-        if let (true, Some(why)) = (pause, over.end()) {
-            core.report_background_error(Error::raw("session", "", why));
+        let is_expired = matches!(over, SessionState::Expired(_));
+        if is_expired || opened.elapsed() >= SETTLED {
+            setbacks.over();
+        }
+        if let Some(why) = over.end().filter(|_| !is_expired) {
+            setbacks.report_of(&core, &Error::raw("session", "", why));
         }
         tell_of(&core, &mut circuit, end.machine.status());
         farewells.push(farewell(&core, Arc::clone(session), over));
@@ -182,16 +187,16 @@ fn tell_of(core: &Core, circuit: &mut Option<Circuit>, status: ConnectionStatus)
     }
 }
 
-async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
+async fn open(core: &Core, epoch: u64, setbacks: &mut Setbacks) -> Arc<Session> {
     loop {
-        if pause {
-            sleep(REOPEN_PAUSE).await;
+        let pause = setbacks.pause_of(core);
+        if !pause.is_zero() {
+            sleep(pause).await;
         }
         match core.open_session(epoch).await {
             Ok(session) => return session,
             Err(error) => {
-                core.report_background_error(Error::raw("session", "", error));
-                pause = true;
+                setbacks.report_of(core, &Error::raw("session", "", error));
             }
         }
     }
