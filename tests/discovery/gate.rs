@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use zk_curator::{ConnectionState, ErrorKind};
 use zk_curator_discovery::{PayloadCodec, Registration};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -235,6 +236,25 @@ fn refused_moves_are_reported_and_repeated() {
         assert!(is_enabled(&server) && !me.is_gated());
         drop(rule);
         past(EVERY * 3).await;
+        assert!(!is_enabled(&server) && me.is_gated());
+    });
+}
+
+/// A move with every check would be refused 720 times.
+#[test]
+fn refused_moves_are_repeated_ever_more_slowly() {
+    simulated_with(async |server, zk| {
+        let mut me = registered(&zk, "a").await;
+        let mut errors = zk.background_errors();
+        let passes = gated(&mut me);
+        let rule = always(&server, OpCode::SetData, Verdict::Refuse(ErrorCode::NoAuth));
+        check(&passes, false).await;
+        idle(Duration::from_secs(3600)).await;
+        assert!((60..300).contains(&rule.hits()), "{}", rule.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        drop(rule);
+        past(EVERY * 10).await;
         assert!(!is_enabled(&server) && me.is_gated());
     });
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{Setbacks, Signal, sleep};
 use zk_curator::{CuratorFramework, Error};
 
 use super::shared::{RecordChange, RecordEdit, RegistrationShared};
@@ -90,13 +90,18 @@ impl Keeper {
         // move of an earlier gate may be under way.
         let mut is_open = None;
         let mut pending: Option<GateMove> = None;
+        let (mut setbacks, mut resumes_at) = (Setbacks::default(), Instant::now());
         loop {
             let passes = timeout(every, check()).await.unwrap_or(false);
             if let Some(GateMove { opens, mut result }) = pending.take() {
                 match result.try_recv() {
-                    Ok(Ok(())) => is_open = Some(opens),
+                    Ok(Ok(())) => {
+                        setbacks.over();
+                        is_open = Some(opens);
+                    }
                     Ok(Err(error)) => {
-                        self.zk.report_background_error(error);
+                        setbacks.report(&self.zk, &error);
+                        resumes_at = Instant::now() + setbacks.pause(&self.zk);
                         is_open = None;
                     }
                     Err(oneshot::error::TryRecvError::Empty) if opens == passes => {
@@ -106,7 +111,8 @@ impl Keeper {
                     Err(_) => is_open = None,
                 }
             }
-            if pending.is_none() && is_open != Some(passes) {
+            let is_paused = Instant::now() < resumes_at;
+            if pending.is_none() && is_open != Some(passes) && !is_paused {
                 pending = self.push(passes);
             }
             sleep(every).await;
