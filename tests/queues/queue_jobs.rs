@@ -560,9 +560,23 @@ fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
         assert!(timeout(A_MOMENT, worker.next()).await.is_err());
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         assert!(matches!(health.next().await, Some(Health::Failed(_))));
+        // Reported once, and retried.
+        assert!(timeout(A_MOMENT * 300, errors.next()).await.is_err());
+        assert!(refused.hits() > 5, "{}", refused.hits());
         drop(refused);
-        assert_eq!(worker.next().await.unwrap().id(), "a");
-        assert!(matches!(health.next().await, Some(Health::Working)));
+        let job = worker.next().await.unwrap();
+        assert_eq!(job.id(), "a");
+        while !matches!(health.next().await, Some(Health::Working)) {}
+        // The end of the lease wakes the cleaner. It has succeeded in between.
+        let again = rule_if(
+            &server,
+            |request| request.is(OpCode::GetChildren2) && request.is_about("/jobs/executing"),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        job.complete().await.unwrap();
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
+        drop(again);
+        while !matches!(health.next().await, Some(Health::Working)) {}
         drop(worker);
         assert!(health.next().await.is_none());
         // It ends with its worker.

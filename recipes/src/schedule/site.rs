@@ -1,10 +1,11 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 use zk_curator::certain::{Applied, Receipt};
-use zk_curator::internal::sleep;
+use zk_curator::internal::{Locked, Setbacks, sleep};
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, Result, Stat};
 
 use super::again::{self, Again, between};
@@ -30,6 +31,8 @@ pub(super) struct ScheduleSite {
     pub(super) id: String,
     pub(super) mode: ClaimMode,
     receipt: Receipt,
+    /// Failures to delete old slots.
+    uncleaned: Arc<Locked<Setbacks>>,
     /// Closed when this and all claims in the background have ended.
     _alive: mpsc::Sender<()>,
 }
@@ -84,7 +87,8 @@ impl ScheduleSite {
     ) -> Self {
         let receipt = Receipt::new(zk, path);
         let (path, id) = (path.to_owned(), id.to_owned());
-        Self { zk: zk.uncompressed(), path, id, mode, receipt, _alive: alive }
+        let uncleaned = Arc::default();
+        Self { zk: zk.uncompressed(), path, id, mode, receipt, uncleaned, _alive: alive }
     }
 
     pub(super) fn slot(&self, start: i64) -> String {
@@ -388,8 +392,10 @@ impl ScheduleSite {
         if let Err(error) = self.try_clean(starts, keep).await {
             debug!(path = self.path, %error, "old slots are not deleted yet");
             if !error.is_transient() && error.kind() != ErrorKind::Closed {
-                self.zk.report_background_error(error);
+                self.uncleaned.lock().report(&self.zk, &error);
             }
+        } else {
+            self.uncleaned.lock().over();
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator::internal::{sleep, sleep_until};
+use zk_curator::internal::{Setbacks, sleep, sleep_until};
 use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
@@ -22,19 +22,20 @@ use crate::queue::wire::name::NamingRules;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The time after which ending an attempt is retried if it has failed.
 const STUCK: Duration = Duration::from_secs(60);
-/// The pause of a background cleaner after an error that stops it, at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Takes part in the election, and cleans while elected, until a permanent error.
+/// Takes part in the election, and cleans while elected, until a permanent error. `setbacks` are
+/// over with the first check that succeeds.
 pub(super) async fn run(
     places: &Places,
     policy: Policy,
     health: &HealthReporter,
+    setbacks: &mut Setbacks,
 ) -> Result<(), Error> {
     let selector = LeaderSelector::within(&places.zk, places.below("cleaner"), "jobs");
     loop {
         // Correctness does not depend on a single cleaner; it saves requests.
-        let elected = selector.run_once(|_| work(places, policy, health)).await;
+        let cleaning = work(places, policy, health, setbacks);
+        let elected = selector.run_once(|_| cleaning).await;
         health.report(Health::Waiting);
         match elected {
             Ok(error) | Err(leader::Error::Framework(error)) => return Err(error.into()),
@@ -47,26 +48,30 @@ pub(super) async fn run(
 /// Runs the cleaner in the background until the framework is closed. After an error it reports the
 /// error, and joins the election again after a pause.
 pub(super) async fn keep_running(places: &Places, policy: Policy, health: &HealthReporter) {
-    let (mut pause, longest) = RETRY;
+    let mut setbacks = Setbacks::default();
     loop {
-        match run(places, policy, health).await {
+        match run(places, policy, health, &mut setbacks).await {
             Err(Error::Framework(error)) if error.kind() != ErrorKind::Closed => {
-                health.report(Health::Failed(error.clone()));
-                places.zk.report_background_error(error);
+                setbacks.report(&places.zk, &error);
+                health.report(Health::Failed(error));
             }
             // It returns no other error.
             Ok(()) | Err(_) => return,
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(longest);
+        sleep(setbacks.pause(&places.zk)).await;
     }
 }
 
 /// Runs all tasks of a cleaner until a permanent error, and returns that error.
-async fn work(places: &Places, policy: Policy, health: &HealthReporter) -> ZkError {
+async fn work(
+    places: &Places,
+    policy: Policy,
+    health: &HealthReporter,
+    setbacks: &mut Setbacks,
+) -> ZkError {
     tokio::select! {
         biased;
-        error = clean(places, policy.max_attempts, health) => error,
+        error = clean(places, policy.max_attempts, health, setbacks) => error,
         error = later::bring_back(places) => error,
         error = retention::sweep(places, policy) => error,
     }
@@ -89,11 +94,17 @@ impl StuckAttempts {
 }
 
 /// Cleans until a permanent error, and returns it.
-async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReporter) -> ZkError {
+async fn clean(
+    places: &Places,
+    max_attempts: Option<u32>,
+    health: &HealthReporter,
+    setbacks: &mut Setbacks,
+) -> ZkError {
     let mut aside = StuckAttempts::default();
     loop {
         let passed = match pass(places, max_attempts, &mut aside).await {
             Ok(watch) => {
+                setbacks.over();
                 health.report(Health::Working);
                 let next = aside.stuck.values().min().copied();
                 // A watch has fired or ended, or a retry is due: check again.
