@@ -82,6 +82,16 @@ pub fn is_first(
     zk.core().advice.is_first(advice, is_due)
 }
 
+/// Reports in the background that a recipe waits for a node that no session will ever remove. Once
+/// for each node.
+pub fn report_persistent(zk: &CuratorFramework, operation: &'static str, path: &str) {
+    if zk.core().advice.is_first_of(zk.ns().apply(path)) {
+        let error = Error::new(ErrorKind::NodeExists, operation, path);
+        let why = "the node is persistent: no session will ever remove it";
+        zk.report_background_error(error.with_source(why));
+    }
+}
+
 /// Returns `true` if this framework has a guard of a child of `parent` that was created in the
 /// session with this [epoch](crate::Ownership::session_epoch) and whose name matches. Sends
 /// nothing.

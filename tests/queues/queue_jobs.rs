@@ -584,6 +584,25 @@ fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
     });
 }
 
+/// The lease of a restored tree, for example: the job would be executed for ever.
+#[test]
+fn a_lease_that_no_session_will_remove_is_reported() {
+    simulated_with(async |server, zk| {
+        orphans(&server, &["a"]).await;
+        let attempt = server.probe().children("/jobs/executing")[0].to_owned();
+        let restored = format!("/jobs/leases/{attempt}");
+        zk.create(restored.as_str()).await.unwrap();
+        let mut errors = zk.background_errors();
+        let mut worker = jobs(&zk).worker("heir");
+        assert!(timeout(A_MOMENT, worker.next()).await.is_err());
+        let told = timeout(A_MOMENT * 120, errors.next()).await.unwrap().unwrap();
+        assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, restored.as_str()));
+        assert!(timeout(A_MOMENT * 3600, errors.next()).await.is_err());
+        zk.delete(restored.as_str()).await.unwrap();
+        assert_eq!(worker.next().await.unwrap().id(), "a");
+    });
+}
+
 #[test]
 fn a_directory_that_is_deleted_stops_no_cleaning() {
     simulated_with(async |server, zk| {

@@ -14,6 +14,7 @@ use super::plan;
 use super::record::{
     ClaimMode, Old, RunState, SlotRecord, may_be_forgotten, older, outdated, was_forgotten,
 };
+use crate::advice;
 use crate::path::child;
 use crate::race::{RACE_ROUNDS, is_conflict};
 use crate::random::fraction;
@@ -290,7 +291,9 @@ impl ScheduleSite {
     ) -> Result<Option<OpenSlot>> {
         loop {
             // No herd of requests: one event, and one read.
-            self.zk.wait_gone(self.runner(start)).await?;
+            let runner = self.runner(start);
+            let gone = self.zk.wait_gone(runner.as_str());
+            advice::long_wait(&self.zk, "run", &runner, gone).await?;
             let Some((record, stat)) = self.open(start, unsure).await? else { return Ok(None) };
             let after = again.pause_of(&self.zk, &self.slot(start), &record, &stat);
             let pause = after.unwrap_or_default();

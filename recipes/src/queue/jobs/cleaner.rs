@@ -13,6 +13,7 @@ use super::later;
 use super::places::{Places, is_gone, is_missing};
 use super::record::Executing;
 use super::retention::{self, Policy};
+use crate::advice;
 use crate::health::{Health, HealthReporter};
 use crate::leader::{self, LeaderSelector};
 use crate::queue::error::Error;
@@ -84,12 +85,30 @@ struct StuckAttempts {
     foreign: BTreeSet<String>,
     /// Jobs whose end was refused, with the time of the next try.
     stuck: BTreeMap<String, Instant>,
+    /// Attempts with a lease, and the time when it is read; `None` after that.
+    leased: BTreeMap<String, Option<Instant>>,
 }
 
 impl StuckAttempts {
     fn is_due(&self, attempt: &str) -> bool {
         !self.foreign.contains(attempt)
             && self.stuck.get(attempt).is_none_or(|next| *next <= Instant::now())
+    }
+
+    /// Returns the attempts that have had a lease for long, each once.
+    fn long_leased(&mut self) -> Vec<String> {
+        let now = Instant::now();
+        let is_due = |read: &mut Option<Instant>| read.take_if(|read| *read <= now).is_some();
+        let due = self
+            .leased
+            .iter_mut()
+            .filter_map(|(attempt, read)| is_due(read).then(|| attempt.clone()));
+        due.collect()
+    }
+
+    /// Returns the time of the next try or read.
+    fn next(&self) -> Option<Instant> {
+        self.stuck.values().chain(self.leased.values().flatten()).min().copied()
     }
 }
 
@@ -106,8 +125,8 @@ async fn clean(
             Ok(watch) => {
                 setbacks.over();
                 health.report(Health::Working);
-                let next = aside.stuck.values().min().copied();
-                // A watch has fired or ended, or a retry is due: check again.
+                let next = aside.next();
+                // A watch has fired or ended, or a retry or a read is due: check again.
                 tokio::select! {
                     biased;
                     _ = watch => {}
@@ -145,8 +164,13 @@ async fn pass(
     let present: BTreeSet<String> = executing.into_iter().collect();
     aside.foreign.retain(|attempt| present.contains(attempt));
     aside.stuck.retain(|attempt, _| present.contains(attempt));
+    aside.leased.retain(|attempt, _| alive.contains(attempt));
     for attempt in present {
-        if alive.contains(&attempt) || !aside.is_due(&attempt) {
+        if alive.contains(&attempt) {
+            aside.leased.entry(attempt).or_insert_with(|| Some(Instant::now() + advice::LONG));
+            continue;
+        }
+        if !aside.is_due(&attempt) {
             continue;
         }
         match end(places, &attempt, max_attempts).await {
@@ -173,6 +197,9 @@ async fn pass(
             }
         }
     }
+    // A restored lease would keep its job from all workers.
+    let leases = aside.long_leased().into_iter().map(|attempt| places.of("leases", &attempt));
+    advice::of_persistent(&places.zk, "clean", leases).await;
     Ok(leased.watch)
 }
 
