@@ -8,7 +8,7 @@ use futures_util::stream::{Stream, unfold};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
-use zk_curator::internal::{Setbacks, Signal};
+use zk_curator::internal::{Setbacks, Signal, unless_it_panics};
 use zk_curator::value::Failure;
 use zk_curator::{CuratorFramework, ErrorKind};
 
@@ -69,7 +69,8 @@ impl ConfigStore {
     ///
     /// A background task reads what [`follow`](Self::follow) does, and ends with the last clone of
     /// the value, or when the framework is closed. It keeps the framework open until then. A
-    /// snapshot that cannot be converted to `T` changes nothing: the last good value stays, and
+    /// snapshot that cannot be converted to `T`, or panics in that, changes nothing: the last good
+    /// value stays, and
     /// [`background_errors`](CuratorFramework::background_errors) reports `Undecodable`. It reports
     /// every other failure too, and each of them once until a snapshot is converted. A read that is
     /// refused, for example with `NoAuth`, is repeated after pauses that grow from half a second to
@@ -128,8 +129,8 @@ impl<T> ConfigValue<T> {
     }
 
     /// Waits until the value differs from the last one that this clone has returned, or had when it
-    /// was created. `None` when the framework is closed, or when the task has ended because `T`'s
-    /// `TryFrom` has panicked or its runtime has ended, which
+    /// was created. `None` when the framework is closed, or when the task has ended because the drop
+    /// of a value has panicked or its runtime has ended, which
     /// [`background_errors`](CuratorFramework::background_errors) reports. Values that were
     /// replaced between two calls are skipped; the latest never is.
     ///
@@ -239,7 +240,12 @@ where
     T::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let path = now.path.clone();
-    T::try_from(now).map_err(|why| match why.into().downcast::<Error>() {
+    // A follower must not end with one snapshot.
+    let Some(decoded) = unless_it_panics(|| T::try_from(now)) else {
+        let why: Box<dyn StdError + Send + Sync> = "its `TryFrom` panicked".into();
+        return Err(Error::Undecodable { path, source: Failure::from(why) });
+    };
+    decoded.map_err(|why| match why.into().downcast::<Error>() {
         // It names the key.
         Ok(error) if matches!(*error, Error::Undecodable { .. }) => *error,
         Ok(error) => {
