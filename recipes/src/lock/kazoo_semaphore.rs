@@ -75,13 +75,9 @@ impl<'a> KazooSemaphore<'a> {
                     // 3
                     let leases = self.create(count).await?;
                     // If the lock still exists, nobody else has counted in between.
-                    match held.ownership().confirm().await {
-                        Ok(_watch) if leases.iter().all(OwnedNode::is_ours) => {
-                            return Ok(Some(leases));
-                        }
-                        Ok(_) => {}
-                        Err(error) if error.kind() == ErrorKind::OwnershipLost => {}
-                        Err(error) => return Err(error.into()),
+                    let is_held = held.ownership().confirm().await?.is_some();
+                    if is_held && leases.iter().all(OwnedNode::is_ours) {
+                        return Ok(Some(leases));
                     }
                     // The lock ended with its session, or was deleted.
                     break;
