@@ -72,8 +72,8 @@ pub(crate) fn of_own_session(
     }
 }
 
-/// Waits for a node. If that takes long, reads the node once, and reports it if no session will ever
-/// remove it: a restored node, for example.
+/// Waits for a node. If that takes long, reads the node once, and reports it if no session will
+/// ever remove it: a restored node, for example.
 pub(crate) async fn long_wait<T>(
     zk: &CuratorFramework,
     operation: &'static str,

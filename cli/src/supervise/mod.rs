@@ -118,7 +118,7 @@ pub(crate) fn environment(app: &App, path: &str, ownership: &Ownership) -> Envir
 }
 
 /// Returns the variables with which `zkc` in a command finds the same nodes.
-pub(crate) fn connection(app: &App, zk: &CuratorFramework) -> Environment {
+fn connection(app: &App, zk: &CuratorFramework) -> Environment {
     let global = app.global();
     let given = [
         ("ZK_CONNECT", global.servers.clone()),

@@ -69,10 +69,10 @@ impl ConfigStore {
     ///
     /// A background task reads what [`follow`](Self::follow) does, and ends with the last clone of
     /// the value, or when the framework is closed. It keeps the framework open until then. A
-    /// snapshot that cannot be converted to `T`, or panics in that, changes nothing: the last good
-    /// value stays, and
-    /// [`background_errors`](CuratorFramework::background_errors) reports `Undecodable`. It reports
-    /// every other failure too, and each of them once until a snapshot is converted. A read that is
+    /// snapshot that cannot be converted to `T`, or whose conversion panics, changes nothing: the
+    /// last good value stays, and
+    /// [`background_errors`](CuratorFramework::background_errors) reports `Undecodable`. It also
+    /// reports every other failure, each of them once until a snapshot is converted. A read that is
     /// refused, for example with `NoAuth`, is repeated after pauses that grow from half a second to
     /// 30 seconds.
     ///
@@ -129,8 +129,8 @@ impl<T> ConfigValue<T> {
     }
 
     /// Waits until the value differs from the last one that this clone has returned, or had when it
-    /// was created. `None` when the framework is closed, or when the task has ended because the drop
-    /// of a value has panicked or its runtime has ended, which
+    /// was created. `None` when the framework is closed, or when the task has ended because the
+    /// drop of a value has panicked or its runtime has ended, which
     /// [`background_errors`](CuratorFramework::background_errors) reports. Values that were
     /// replaced between two calls are skipped; the latest never is.
     ///

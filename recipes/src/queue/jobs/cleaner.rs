@@ -35,7 +35,7 @@ pub(super) async fn run(
     let selector = LeaderSelector::within(&places.zk, places.below("cleaner"), "jobs");
     loop {
         // Correctness does not depend on a single cleaner; it saves requests.
-        let cleaning = work(places, policy, health, setbacks);
+        let cleaning = Box::pin(work(places, policy, health, setbacks));
         let elected = selector.run_once(|_| cleaning).await;
         health.report(Health::Waiting);
         match elected {
