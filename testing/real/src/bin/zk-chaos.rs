@@ -83,19 +83,21 @@ run could not be made, or no round could be judged, because ZooKeeper before 3.9
 
     fn run(chaos: &Chaos) -> Result<ExitCode, Box<dyn Error>> {
         let runtime = Runtime::new()?;
-        let code = runtime.block_on(async {
-            // Without this handler, a signal would leave servers and clients behind.
-            let stopped = stop_signal()?;
-            let report = tokio::select! {
-                biased;
-                () = stopped => return Ok(ExitCode::from(130)),
-                report = chaos.run(|line| println!("{line}")) => report?,
-            };
-            println!("{report}");
-            explain(&report)
-        });
+        let code = runtime.block_on(run_until_stopped(chaos));
         runtime.shutdown_timeout(END_TIMEOUT);
         code
+    }
+
+    async fn run_until_stopped(chaos: &Chaos) -> Result<ExitCode, Box<dyn Error>> {
+        // Without this handler, a signal would leave servers and clients behind.
+        let stopped = stop_signal()?;
+        let report = tokio::select! {
+            biased;
+            () = stopped => return Ok(ExitCode::from(130)),
+            report = chaos.run(|line| println!("{line}")) => report?,
+        };
+        println!("{report}");
+        explain(&report)
     }
 
     fn explain(report: &Report) -> Result<ExitCode, Box<dyn Error>> {
