@@ -20,6 +20,9 @@ use crate::ensemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor;
 
+/// The pause after a session could not be opened for a reason that passes by itself.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
 /// The age of a session whose end says nothing about the attempts to open it.
 const SETTLED: Duration = Duration::from_secs(60);
 
@@ -36,7 +39,7 @@ async fn run(mut end: FrameworkEnd) {
     let core = Arc::clone(&end.core);
     let mut drained = pin!(drained(&core));
     // Sessions that could not be opened, or were refused for another reason than expiry.
-    let mut setbacks = Setbacks::default();
+    let (mut setbacks, mut pause) = (Setbacks::default(), Duration::ZERO);
     let mut farewells = FuturesUnordered::new();
     let mut circuit = core.circuit_policy().map(Circuit::new);
     let mut epoch = 0;
@@ -46,7 +49,7 @@ async fn run(mut end: FrameworkEnd) {
         let session = tokio::select! {
             biased;
             deadline = &mut drained => break deadline,
-            session = open(&core, epoch, &mut setbacks) => end.session.insert(session),
+            session = open(&core, epoch, pause, &mut setbacks) => end.session.insert(session),
         };
         let opened = Instant::now();
         end.machine.step(StateInput::Opened);
@@ -67,9 +70,8 @@ async fn run(mut end: FrameworkEnd) {
         if is_expired || opened.elapsed() >= SETTLED {
             setbacks.over();
         }
-        if let Some(why) = over.end().filter(|_| !is_expired) {
-            setbacks.report_of(&core, &Error::raw("session", "", why));
-        }
+        let refused = over.end().filter(|_| !is_expired);
+        pause = refused.map_or(Duration::ZERO, |why| report(&core, why, &mut setbacks));
         tell_of(&core, &mut circuit, end.machine.status());
         farewells.push(farewell(&core, Arc::clone(session), over));
     };
@@ -187,19 +189,28 @@ fn tell_of(core: &Core, circuit: &mut Option<Circuit>, status: ConnectionStatus)
     }
 }
 
-async fn open(core: &Core, epoch: u64, setbacks: &mut Setbacks) -> Arc<Session> {
+async fn open(
+    core: &Core,
+    epoch: u64,
+    mut pause: Duration,
+    setbacks: &mut Setbacks,
+) -> Arc<Session> {
     loop {
-        let pause = setbacks.pause_of(core);
         if !pause.is_zero() {
             sleep(pause).await;
         }
         match core.open_session(epoch).await {
             Ok(session) => return session,
-            Err(error) => {
-                setbacks.report_of(core, &Error::raw("session", "", error));
-            }
+            Err(error) => pause = report(core, error, setbacks),
         }
     }
+}
+
+/// Reports a session that could not be opened, or was refused. Returns the pause before the next.
+fn report(core: &Core, why: RawError, setbacks: &mut Setbacks) -> Duration {
+    let error = Error::raw("session", "", why);
+    setbacks.report_of(core, &error);
+    if error.is_transient() { REOPEN_PAUSE } else { setbacks.pause_of(core) }
 }
 
 /// Ends the framework with the task, even if its runtime ends or a raw client panics, so that no
