@@ -281,8 +281,7 @@ impl CuratorFramework {
     /// does.
     #[must_use]
     pub fn jitter(&self, most: Duration) -> Duration {
-        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.core().random.up_to(nanos))
+        self.core().random.time(most)
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

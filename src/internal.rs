@@ -20,9 +20,8 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use crate::certain::{Id, Ids, ResolvedOutcome, protected_name, resolve};
 pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle, Series};
-pub use crate::core::{RACE_ROUNDS, is_conflict};
+pub use crate::core::{RACE_ROUNDS, Setbacks, is_conflict};
 pub use crate::metrics_table;
-pub use crate::setbacks::Setbacks;
 pub use crate::watch::stream::until_error;
 
 use crate::error::{Error, ErrorKind};
@@ -81,6 +80,16 @@ pub fn is_first(
     is_due: impl FnOnce() -> bool,
 ) -> bool {
     zk.core().advice.is_first(advice, is_due)
+}
+
+/// Reports in the background that a recipe waits for a node that no session will ever remove. Once
+/// for each node.
+pub fn report_persistent(zk: &CuratorFramework, operation: &'static str, path: &str) {
+    if zk.core().advice.is_first_of(zk.ns().apply(path)) {
+        let error = Error::new(ErrorKind::NodeExists, operation, path);
+        let why = "the node is persistent: no session will ever remove it";
+        zk.report_background_error(error.with_source(why));
+    }
 }
 
 /// Returns `true` if this framework has a guard of a child of `parent` that was created in the

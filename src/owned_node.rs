@@ -369,28 +369,27 @@ impl Ownership {
         self.session.raw.valid_until()
     }
 
-    /// Asks the server if the node still exists, and watches it. [`is_over`](Self::is_over) rests
-    /// on what this client was told; this is for the next step of one that has not asked for long.
+    /// Asks the server if the node still exists, and watches it. `None` if the node is gone, or the
+    /// ownership [is over](Self::is_over) for another reason; from then on it is.
+    /// [`is_over`](Self::is_over) rests on what this client was told; this is for the next step of
+    /// one that has not asked for long.
     ///
     /// The result is as old as the server's state, as that of every read.
     ///
     /// # Errors
-    /// * `OwnershipLost` if the node is gone, or the ownership [is over](Self::is_over) for another
-    ///   reason. From then on it is.
-    /// * As [`exists`](CuratorFramework::exists): then nothing is known.
+    /// As [`exists`](CuratorFramework::exists): then nothing is known.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
-    pub async fn confirm(&self) -> Result<Watch> {
-        let lost = || Error::new(ErrorKind::OwnershipLost, "confirm", self.path.as_str());
+    pub async fn confirm(&self) -> Result<Option<Watch>> {
         if self.is_over() {
-            return Err(lost());
+            return Ok(None);
         }
         let seen = self.zk.exists(self.path.as_str()).watched().await?;
         if seen.value.is_none_or(|stat| stat.czxid != self.czxid) {
             self.give_up();
         }
-        if self.is_over() { Err(lost()) } else { Ok(seen.watch) }
+        Ok(Some(seen.watch).filter(|_| !self.is_over()))
     }
 
     /// Records that the node is gone, by any delete.

@@ -1,15 +1,26 @@
-//! Warnings about likely mistakes with locks, each once for a framework.
+//! Warnings about likely mistakes with locks, each once for a framework, and about waits that have
+//! no end, each once for a node.
 
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
 use tracing::warn;
-use zk_curator::internal::{holds_child, is_first};
+use zk_curator::internal::{holds_child, is_first, report_persistent};
+use zk_curator::op::fan_out;
 use zk_curator::path::{SequenceSuffix, ZPath};
-use zk_curator::{CuratorFramework, OwnedNode};
+use zk_curator::{CuratorFramework, OwnedNode, Stat};
 
 use crate::lock::tag;
 use crate::order::{OrderRule, comes_before};
 
 /// The tags of kazoo's `Lock` and `WriteLock`, and of its `ReadLock`.
 const KAZOO: [&str; 2] = [tag::KAZOO, tag::KAZOO_READ];
+/// The time after which a wait reads the nodes that it waits for.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// The most nodes that are read for that, and the longest time that the reads may take.
+const READS: (usize, Duration) = (64, Duration::from_secs(5));
 
 /// Warns of nodes of kazoo's locks that a lock does not wait for: nor does kazoo wait for its own.
 pub(crate) fn of_kazoo(
@@ -58,5 +69,49 @@ pub(crate) fn of_own_session(
             "an acquire waits for a node of its own session: the lock is not re-entrant, so a task that holds it \
              waits for itself; see ReentrantMutex, or HandoverMutex where several tasks contend (logged once)"
         );
+    }
+}
+
+/// Waits for a node. If that takes long, reads the node once, and reports it if no session will
+/// ever remove it: a restored node, for example.
+pub(crate) async fn long_wait<T>(
+    zk: &CuratorFramework,
+    operation: &'static str,
+    path: &str,
+    wait: impl Future<Output = T>,
+) -> T {
+    let mut wait = pin!(wait);
+    if let Ok(done) = timeout(LONG, &mut wait).await {
+        return done;
+    }
+    tokio::select! {
+        biased;
+        done = &mut wait => return done,
+        () = of_persistent(zk, operation, [path.to_owned()]) => {}
+    }
+    wait.await
+}
+
+/// Reads nodes that a recipe waits for, and reports those that no session will ever remove.
+pub(crate) async fn of_persistent(
+    zk: &CuratorFramework,
+    operation: &'static str,
+    paths: impl IntoIterator<Item = String>,
+) {
+    let (most, longest) = READS;
+    let paths: Vec<String> = paths.into_iter().take(most).collect();
+    let reads = fan_out(most, paths.iter().map(|path| zk.exists(path.as_str())));
+    let Ok(read) = timeout(longest, reads).await else { return };
+    for (path, stat) in paths.iter().zip(read) {
+        if let Ok(Some(stat)) = stat {
+            of_node(zk, operation, path, &stat);
+        }
+    }
+}
+
+/// Reports a node that a recipe waits for, if no session will ever remove it.
+pub(crate) fn of_node(zk: &CuratorFramework, operation: &'static str, path: &str, stat: &Stat) {
+    if !stat.is_ephemeral() {
+        report_persistent(zk, operation, path);
     }
 }

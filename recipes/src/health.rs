@@ -134,6 +134,10 @@ impl HealthWatch {
                 has_ended |= task.look(|report| report.has_ended);
                 seen.push(task.look(|report| report.changes));
             }
+            if has_ended && matches!(health, Health::Working) {
+                // No task keeps it so.
+                return None;
+            }
             if self.told != Some(health.kind()) {
                 self.told = Some(health.kind());
                 return Some(health);
@@ -181,6 +185,17 @@ mod tests {
         drop(reporter);
         assert!(watch.next().await.is_none());
         assert!(watch.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_has_ended_does_not_work() {
+        let reporter = HealthReporter::default();
+        let mut watch = reporter.watch();
+        reporter.report(Health::Working);
+        assert!(matches!(watch.next().await, Some(Health::Working)));
+        drop(reporter);
+        assert!(watch.next().await.is_none());
+        assert!(watch.restarted().next().await.is_none());
     }
 
     #[tokio::test]

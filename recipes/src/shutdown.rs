@@ -122,7 +122,8 @@ impl Shutdown {
     /// Stops when a future resolves, for example a signal of the process or the `cancelled_owned`
     /// of a `CancellationToken`. A task waits for it, so a run that begins in the same moment may
     /// take an item although the future has already resolved; call [`begin`](Self::begin) if it is
-    /// known to. The future is dropped with the last clone.
+    /// known to. The future is dropped with the last clone. A future that panics, or whose runtime
+    /// ends, stops too.
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
@@ -133,6 +134,8 @@ impl Shutdown {
         let shutdown = Self { shared, ..Self::on(CancellationToken::new()) };
         let (stop, shared) = (shutdown.stop.clone(), Arc::downgrade(&shutdown.shared));
         tokio::spawn(async move {
+            // Also if the future panics: nothing else would stop the runs.
+            let _begins = stop.drop_guard();
             tokio::select! {
                 biased;
                 () = unused.cancelled() => return,
@@ -141,7 +144,6 @@ impl Shutdown {
             if let Some(shared) = shared.upgrade() {
                 shared.since();
             }
-            stop.cancel();
         });
         shutdown
     }
@@ -325,6 +327,13 @@ mod tests {
         past(HOUR / 2).await;
         assert!(shutdown.step(pending::<()>()).await.is_none());
         assert_eq!(stopped.elapsed(), HOUR);
+        assert!(shutdown.has_begun());
+    }
+
+    #[tokio::test]
+    async fn a_future_that_panics_stops() {
+        let shutdown = Shutdown::when(async { panic!("as the test wants it") });
+        shutdown.begun().await;
         assert!(shutdown.has_begun());
     }
 

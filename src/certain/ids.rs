@@ -9,6 +9,7 @@ use zk_curator_client::internal::Locked;
 use zk_curator_client::internal::atomic::{AtomicU64, Ordering};
 use zk_curator_client::{CreateMode, ErrorCode, OpResult, Stat};
 
+use crate::core::Setbacks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::op::{Transaction, fan_out};
@@ -45,6 +46,8 @@ pub struct Ids {
     done: Locked<Vec<String>>,
     /// The time of the last search for ids of dead owners.
     looked: Locked<Option<Instant>>,
+    /// Failures to collect them.
+    uncollected: Locked<Setbacks>,
 }
 
 /// An ephemeral node of the owner among its ids, which fences each of its transactions. Once it is
@@ -184,6 +187,7 @@ impl Ids {
             count: AtomicU64::new(0),
             done: Locked::default(),
             looked: Locked::default(),
+            uncollected: Locked::default(),
         }
     }
 
@@ -283,13 +287,19 @@ impl Ids {
             *looked = Some(Instant::now());
         }
         match self.collect_all(presence).await {
-            Ok(0) => {}
-            Ok(count) => debug!(path = %self.path, count, "collected the ids of dead producers"),
+            Ok(count) => {
+                self.uncollected.lock().over();
+                if count > 0 {
+                    debug!(path = %self.path, count, "collected the ids of dead producers");
+                }
+            }
             // Next time.
             Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
                 debug!(path = %self.path, %error, "did not collect ids");
             }
-            Err(error) => self.zk.report_background_error(error),
+            Err(error) => {
+                self.uncollected.lock().report_of(self.zk.core(), &error);
+            }
         }
     }
 

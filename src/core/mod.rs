@@ -15,6 +15,7 @@ mod quorum;
 mod race;
 mod random;
 mod session;
+mod setbacks;
 mod settings;
 mod shared;
 mod sweep;
@@ -32,6 +33,9 @@ pub(crate) use quorum::{read_behind_quorum, read_behind_sync};
 pub use race::{RACE_ROUNDS, is_conflict};
 pub(crate) use random::RandomSource;
 pub(crate) use session::Session;
+pub use setbacks::Setbacks;
+#[cfg(test)]
+pub(crate) use setbacks::{FIRST as FIRST_SETBACK, LONGEST as LONGEST_SETBACK};
 pub(crate) use settings::Settings;
 pub(crate) use shared::{Core, Lifecycle};
 pub(crate) use sweep::{FAN_OUT, delete_children};

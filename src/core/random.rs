@@ -1,5 +1,7 @@
 //! The random choices of a framework.
 
+use std::time::Duration;
+
 use zk_curator_client::internal::Locked;
 
 /// A generator that a whole framework shares if it has a seed. Without a seed, each choice has its
@@ -28,6 +30,12 @@ impl RandomSource {
     /// Returns a number from zero to `most`, both included.
     pub(crate) fn up_to(&self, most: u64) -> u64 {
         self.draw(|rng| rng.u64(..=most)).unwrap_or_else(|| fastrand::u64(..=most))
+    }
+
+    /// Returns a time from zero to `most`, both included.
+    pub(crate) fn time(&self, most: Duration) -> Duration {
+        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.up_to(nanos))
     }
 
     /// Returns a seed for another generator, if this one has a seed.

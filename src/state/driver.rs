@@ -15,13 +15,16 @@ use super::circuit_breaker::Circuit;
 use super::farewell::farewell;
 use super::{ConnectionStatus, StateInput, StateMachine};
 use crate::core::metrics::SESSIONS_LOST;
-use crate::core::{Core, Session, tell};
+use crate::core::{Core, Session, Setbacks, tell};
 use crate::ensemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::janitor;
 
-/// The pause after a session could not be opened, or was refused for another reason than expiry.
+/// The pause after a session could not be opened for a reason that passes by itself.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// The age of a session whose end says nothing about the attempts to open it.
+const SETTLED: Duration = Duration::from_secs(60);
 
 const ENDED_EARLY: &str = "its runtime ended, or its task panicked, before the session was closed";
 
@@ -35,7 +38,8 @@ pub(crate) fn supervise(core: Arc<Core>) -> impl Future<Output = ()> + Send {
 async fn run(mut end: FrameworkEnd) {
     let core = Arc::clone(&end.core);
     let mut drained = pin!(drained(&core));
-    let mut pause = false;
+    // Sessions that could not be opened, or were refused for another reason than expiry.
+    let (mut setbacks, mut pause) = (Setbacks::default(), Duration::ZERO);
     let mut farewells = FuturesUnordered::new();
     let mut circuit = core.circuit_policy().map(Circuit::new);
     let mut epoch = 0;
@@ -45,8 +49,9 @@ async fn run(mut end: FrameworkEnd) {
         let session = tokio::select! {
             biased;
             deadline = &mut drained => break deadline,
-            session = open(&core, epoch, pause) => end.session.insert(session),
+            session = open(&core, epoch, pause, &mut setbacks) => end.session.insert(session),
         };
+        let opened = Instant::now();
         end.machine.step(StateInput::Opened);
         core.install(session);
         let over = tokio::select! {
@@ -60,11 +65,13 @@ async fn run(mut end: FrameworkEnd) {
         // Guards learn of the loss no later than listeners.
         session.lost.cancel();
         SESSIONS_LOST.series(core.meter(), []).add(1);
-        pause = !matches!(over, SessionState::Expired(_));
         is_tried = over == SessionState::Expired(ExpiredBy::Clock);
-        if let (true, Some(why)) = (pause, over.end()) {
-            core.report_background_error(Error::raw("session", "", why));
+        let is_expired = matches!(over, SessionState::Expired(_));
+        if is_expired || opened.elapsed() >= SETTLED {
+            setbacks.over();
         }
+        let refused = over.end().filter(|_| !is_expired);
+        pause = refused.map_or(Duration::ZERO, |why| report(&core, why, &mut setbacks));
         tell_of(&core, &mut circuit, end.machine.status());
         farewells.push(farewell(&core, Arc::clone(session), over));
     };
@@ -182,19 +189,28 @@ fn tell_of(core: &Core, circuit: &mut Option<Circuit>, status: ConnectionStatus)
     }
 }
 
-async fn open(core: &Core, epoch: u64, mut pause: bool) -> Arc<Session> {
+async fn open(
+    core: &Core,
+    epoch: u64,
+    mut pause: Duration,
+    setbacks: &mut Setbacks,
+) -> Arc<Session> {
     loop {
-        if pause {
-            sleep(REOPEN_PAUSE).await;
+        if !pause.is_zero() {
+            sleep(pause).await;
         }
         match core.open_session(epoch).await {
             Ok(session) => return session,
-            Err(error) => {
-                core.report_background_error(Error::raw("session", "", error));
-                pause = true;
-            }
+            Err(error) => pause = report(core, error, setbacks),
         }
     }
+}
+
+/// Reports a session that could not be opened, or was refused. Returns the pause before the next.
+fn report(core: &Core, why: RawError, setbacks: &mut Setbacks) -> Duration {
+    let error = Error::raw("session", "", why);
+    setbacks.report_of(core, &error);
+    if error.is_transient() { REOPEN_PAUSE } else { setbacks.pause_of(core) }
 }
 
 /// Ends the framework with the task, even if its runtime ends or a raw client panics, so that no

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use zk_curator::{ConnectionState, ErrorKind};
 use zk_curator_discovery::{PayloadCodec, Registration};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -239,17 +240,38 @@ fn refused_moves_are_reported_and_repeated() {
     });
 }
 
+/// A move with every check would be refused 720 times.
 #[test]
-fn a_panic_of_the_check_is_reported() {
+fn refused_moves_are_repeated_ever_more_slowly() {
+    simulated_with(async |server, zk| {
+        let mut me = registered(&zk, "a").await;
+        let mut errors = zk.background_errors();
+        let passes = gated(&mut me);
+        let rule = always(&server, OpCode::SetData, Verdict::Refuse(ErrorCode::NoAuth));
+        check(&passes, false).await;
+        idle(Duration::from_secs(3600)).await;
+        assert!((60..300).contains(&rule.hits()), "{}", rule.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        drop(rule);
+        past(EVERY * 10).await;
+        assert!(!is_enabled(&server) && me.is_gated());
+    });
+}
+
+#[test]
+fn a_check_that_panics_has_failed() {
     simulated_with(async |server, zk| {
         let mut me = registered(&zk, "a").await;
         let mut errors = zk.background_errors();
         me.gate(EVERY, async || panic!("a check that panics"));
-        assert!(errors.next().await.is_some());
-        assert!(is_enabled(&server) && me.is_registered());
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::BodyFailed);
+        past(EVERY * 10).await;
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        assert!(!is_enabled(&server) && me.is_gated() && me.is_registered());
         let passes = gated(&mut me);
-        check(&passes, false).await;
-        assert!(!is_enabled(&server));
+        check(&passes, true).await;
+        assert!(is_enabled(&server) && !me.is_gated());
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use zk_curator::{ConnectionState, ErrorKind};
 use zk_curator_discovery::{RegistrationError, RegistrationState, ServiceInstance, ServiceType};
 use zk_curator_proto::{ErrorCode, OpCode};
@@ -38,6 +39,30 @@ fn a_create_without_a_response_is_done_once() {
         me.unregister().await.unwrap();
         assert_eq!(server.probe().children(ORDERS), [""; 0], "{kind} {verdict:?}");
         closes_clean(&server, &zk).await;
+    });
+}
+
+/// The handle may be gone, so no caller learns of it. An attempt every 500 ms would be refused
+/// 7,200 times.
+#[test]
+fn a_refused_end_is_repeated_ever_more_slowly() {
+    simulated_with(async |server, zk| {
+        let mut me = registered(&zk, "a").await;
+        let mut errors = zk.background_errors();
+        let verdict = Verdict::Refuse(ErrorCode::NoAuth);
+        let refused = rule_if(&server, |request| request.is_delete(), verdict);
+        let RegistrationError::Framework(error) = me.unregister().await.unwrap_err() else {
+            panic!("not refused")
+        };
+        assert_eq!(error.kind(), ErrorKind::NoAuth);
+        drop(me);
+        idle(Duration::from_secs(3600)).await;
+        assert!((120..400).contains(&refused.hits()), "{}", refused.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        drop(refused);
+        idle(Duration::from_secs(60)).await;
+        assert!(!server.probe().exists(NODE));
     });
 }
 

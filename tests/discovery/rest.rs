@@ -541,6 +541,29 @@ fn a_purge_goes_on_until_the_framework_is_closed() {
     });
 }
 
+#[test]
+fn a_purge_that_stays_refused_is_reported_once() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let purge = Purge::new(&discovery(&zk), REFRESH);
+        let task = tokio::spawn(async move { purge.run().await });
+        let a = registered_static(&other, "a").await;
+        let verdict = Verdict::Refuse(zk_curator_proto::ErrorCode::NoAuth);
+        let refused = rule_if(&server, |request| request.is(OpCode::Delete), verdict);
+        let mut errors = zk.background_errors();
+        let error = timeout(REFRESH * 3, errors.next()).await.unwrap().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NoAuth);
+        assert!(timeout(REFRESH * 20, errors.next()).await.is_err());
+        assert!(refused.hits() > 10, "every round tries again: {}", refused.hits());
+        drop(refused);
+        timeout(REFRESH * 3, state(&a, |state| matches!(state, RegistrationState::Deleted)))
+            .await
+            .unwrap();
+        drop(a);
+        all_close_clean(&server, [&zk, &other]).await;
+        assert_eq!(task.await.unwrap().kind(), ErrorKind::Closed);
+    });
+}
+
 /// What Java reads of an instance that was put.
 #[test]
 fn what_was_put_is_an_instance_for_the_others() {

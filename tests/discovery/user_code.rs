@@ -1,13 +1,20 @@
 //! Code of the user in the task of a cache: payloads whose decoding panics or takes long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use zk_curator::CuratorFramework;
+use tokio::time::timeout;
+use zk_curator::acl::AclProvider;
+use zk_curator::{Acl, CuratorFramework};
+use zk_curator_discovery::provider::Unavailable;
 use zk_curator_discovery::query::Reason;
-use zk_curator_discovery::{ServiceDiscovery, ServiceEvent};
+use zk_curator_discovery::{ServiceDiscovery, ServiceEvent, ServiceInstance};
 use zk_curator_recipes::cache::{Freshness, StaleCause};
-use zk_curator_testing::wait::until;
+use zk_curator_recipes::health::Health;
+use zk_curator_testing::TestServer;
+use zk_curator_testing::wait::{past, until};
+use zk_curator_tests::{builder, simulated_on, start};
 
 use crate::support::{ORDERS, SERVICES, simulated_with, two_in_memory};
 
@@ -70,7 +77,10 @@ fn readers_of_a_cache_learn_that_its_task_has_ended() {
         put(&zk, "a", 17).await;
         let discovery: ServiceDiscovery<Explosive> = ServiceDiscovery::new(&zk, SERVICES);
         let cache = discovery.cache("orders");
+        let provider = discovery.provider("orders").max_staleness(Duration::ZERO).start();
         cache.loaded().await.unwrap();
+        // It has chosen no instance yet, and so has no record.
+        provider.cache().loaded().await.unwrap();
         let (mut events, mut health) = (cache.events(), cache.health());
         assert!(matches!(events.next().await, Some(ServiceEvent::Up(_))));
         // Nobody else has the record when it is replaced: its drop panics in the task.
@@ -80,7 +90,40 @@ fn readers_of_a_cache_learn_that_its_task_has_ended() {
         while events.next().await.is_some() {}
         assert!(matches!(cache.freshness(), Freshness::Stale { cause: StaleCause::Closed, .. }));
         while health.next().await.is_some() {}
+        assert!(!matches!(cache.health().next().await, Some(Health::Working)));
         cache.synced().await.unwrap_err();
+        // The provider has a cache of its own, which meets the same record.
+        in_time(provider.wait_ready(2)).await.unwrap_err();
+        past(Duration::from_millis(1)).await;
+        assert!(matches!(provider.get(), Err(Unavailable::Stale { .. })));
+    });
+}
+
+async fn in_time<T>(wait: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(3600), wait).await.expect("it waits forever")
+}
+
+/// Panics for the node of an instance.
+#[derive(Debug)]
+struct Panics;
+
+impl AclProvider for Panics {
+    fn acl(&self, path: &str) -> Vec<Acl> {
+        assert!(!path.ends_with("/a"), "as the test wants it");
+        Acl::open_unsafe()
+    }
+}
+
+#[test]
+fn callers_of_a_registration_learn_that_its_task_has_ended() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let zk = start(builder(&server).acl_provider(Panics)).await;
+        let discovery: ServiceDiscovery<u32> = ServiceDiscovery::new(&zk, SERVICES);
+        let instance = ServiceInstance::builder("orders").id("a").address("10.0.0.1").payload(1);
+        let instance = instance.build().unwrap();
+        in_time(discovery.register(instance)).await.map(drop).unwrap_err();
+        assert!(!server.probe().exists(&format!("{ORDERS}/a")));
+        in_time(zk.close()).await.unwrap();
     });
 }
 

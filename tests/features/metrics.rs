@@ -29,7 +29,7 @@ use zk_curator_recipes::migration::{MigrationManager, MigrationSet};
 use zk_curator_recipes::partition::{Partition, SetPartitioner};
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, LockingQueue, QueueSharder};
-use zk_curator_recipes::schedule::{OncePer, Schedule};
+use zk_curator_recipes::schedule::{OncePer, Schedule, Slot};
 use zk_curator_recipes::stm::{Stm, Tx};
 use zk_curator_testing::wait::{self, idle, settled};
 use zk_curator_testing::{TestServer, Verdict};
@@ -621,6 +621,21 @@ fn members_of_a_schedule_say_which_slot_is_due() {
         tokio::join!(run(Err("as the test wants it")), late);
         sums.shows("schedule_runs_total{result=done} 1, schedule_runs_total{result=failed} 1");
         sums.shows("schedule_runs_total{result=lost} 0, schedule_missed_slots_total 5");
+        // The end of a run is not recorded if its slot is deleted by hand.
+        let stop = Shutdown::new();
+        let body = |slot: Slot| {
+            stop.begin();
+            let (zk, path) = (zk.clone(), format!("/hourly/{}", slot.name()));
+            async move { zk.delete(path).await }
+        };
+        let due = async {
+            sums.reaches("schedule_next_slot_time_seconds{path=/hourly} 3600028800").await;
+            *hour.lock().unwrap() = 1_000_008;
+        };
+        let shutdown = stop.clone().drain(Duration::from_secs(60));
+        let (ended, ()) = tokio::join!(hourly.run(body).until(shutdown), due);
+        ended.unwrap();
+        sums.shows("schedule_runs_total{result=done} 1, schedule_runs_total{result=lost} 1");
     });
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 use zk_curator::ConnectionState::{
@@ -293,6 +293,23 @@ fn credentials_refused_later_are_a_background_error() {
         assert_eq!((error.kind(), error.operation()), (ErrorKind::AuthFailed, "session"));
         drop(refused);
         zk.wait_connected().await.unwrap();
+    });
+}
+
+/// A session a second would be refused 3,600 times in an hour.
+#[test]
+fn sessions_that_stay_refused_are_opened_ever_more_rarely() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let refused = always(&server, OpCode::Auth, Verdict::Refuse(ErrorCode::AuthFailed));
+        let zk = builder(&server).authorization("digest", "me:secret").build().unwrap();
+        let mut errors = zk.background_errors();
+        drop(zk.start().await);
+        spend(SECOND * 3600).await;
+        assert!((100..500).contains(&refused.hits()), "{}", refused.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::AuthFailed));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        drop(refused);
+        zk.states().until(|status| status.state.is_connected()).await.unwrap();
     });
 }
 

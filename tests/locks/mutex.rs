@@ -17,8 +17,8 @@ use zk_curator_recipes::lock::{Error, InterProcessMutex};
 use zk_curator_testing::wait::settled;
 use zk_curator_testing::{MemoryConnector, SequenceOverflow, TestServer};
 use zk_curator_tests::{
-    Contention, all_close_clean, builder, closes_clean, connected, real_time, simulated_on,
-    simulated_with, start, two_in_memory, until,
+    Contention, all_close_clean, builder, closes_clean, connected, simulated_on, simulated_with,
+    start, two_in_memory, until,
 };
 
 const LOCK: &str = "/locks/orders";
@@ -355,8 +355,7 @@ fn a_hand_over_to_the_next_in_line_costs_no_listing() {
 fn a_thousand_tasks_get_the_lock_in_order_without_a_herd() {
     const SESSIONS: usize = 50;
     const TASKS: usize = 1000;
-    real_time(async {
-        let server = TestServer::start().await;
+    simulated_on(TestServer::in_memory, async |server| {
         let mut sessions = Vec::new();
         for _ in 0..SESSIONS {
             sessions.push(connected(&server).await);

@@ -250,6 +250,27 @@ fn our_clock_resolves_lost_before_another_client_can_hold() {
     });
 }
 
+/// The holder of a restored tree, for example.
+#[test]
+fn a_wait_behind_a_persistent_node_is_reported() {
+    simulated_with(async |server, zk| {
+        let restored = format!("{LOCK}/_c_00000000-0000-4000-8000-000000000000-lock-0000000000");
+        zk.create(restored.as_str()).creating_parents_as_containers().await.unwrap();
+        let mut errors = zk.background_errors();
+        let waiting = waiter(&server, &zk).await;
+        let told = errors.next().await.unwrap();
+        assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, restored.as_str()));
+        assert!(told.to_string().contains("no session will ever remove it"), "{told}");
+        // The next one that waits does not report it again.
+        let next = waiter(&server, &zk).await;
+        zk.delete(restored.as_str()).await.unwrap();
+        drop(waiting.await.unwrap().unwrap());
+        drop(next.await.unwrap().unwrap());
+        closes_clean(&server, &zk).await;
+        assert!(errors.next().await.is_none());
+    });
+}
+
 #[test]
 fn with_cancels_its_body_when_the_lock_is_lost() {
     simulated_with(async |server, zk| {

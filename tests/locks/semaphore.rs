@@ -49,6 +49,24 @@ async fn until_leases(server: &TestServer, count: usize) {
     until(server, is_settled).await;
 }
 
+/// The permit of a restored tree, for example.
+#[test]
+fn a_wait_for_a_persistent_permit_is_reported() {
+    simulated_with(async |server, zk| {
+        let held = semaphore(&zk, 2).acquire().await.unwrap();
+        let restored = format!("{LEASES}/_c_00000000-0000-4000-8000-000000000000-lease-0000000001");
+        zk.create(restored.as_str()).await.unwrap();
+        let mut errors = zk.background_errors();
+        let waiting = waiter(&server, &semaphore(&zk, 2), 1).await;
+        let told = timeout(Duration::from_secs(120), errors.next()).await.unwrap().unwrap();
+        assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, restored.as_str()));
+        assert!(timeout(Duration::from_secs(3600), errors.next()).await.is_err());
+        zk.delete(restored.as_str()).await.unwrap();
+        drop((held, waiting.await.unwrap()));
+        closes_clean(&server, &zk).await;
+    });
+}
+
 #[test]
 fn the_layout_is_curators() {
     simulated_with(async |server, zk| {

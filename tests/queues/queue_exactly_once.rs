@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use zk_curator::{CreateMode, CuratorFramework, ErrorCode};
+use zk_curator::{CreateMode, CuratorFramework, ErrorCode, ErrorKind};
 use zk_curator_proto::OpCode;
 use zk_curator_recipes::queue::{DistributedQueue, Error, FifoQueue};
 use zk_curator_testing::wait::past;
 use zk_curator_testing::{TestServer, Verdict};
 use zk_curator_tests::{
-    builder, connected, expire, once, pairs, simulated_each, simulated_on, simulated_with, start,
-    two_in_memory, until,
+    builder, connected, expire, once, pairs, rule_if, simulated_each, simulated_on, simulated_with,
+    start, two_in_memory, until,
 };
 
 const QUEUE: &str = "/queue";
@@ -58,6 +58,27 @@ fn ids_of_dead_producers_are_collected_and_no_others() {
         // that of the living one.
         assert_eq!(ids(&server), 2, "{}", server.probe());
         assert_eq!(third.count().await.unwrap(), 4);
+    });
+}
+
+#[test]
+fn a_refused_collection_is_reported_once() {
+    simulated_with(async |server, zk| {
+        let queue = with_ids(&zk);
+        queue.put("one").await.unwrap();
+        let mut errors = zk.background_errors();
+        let refused = rule_if(
+            &server,
+            |request| request.is(OpCode::GetChildren2) && request.is_about(IDS),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        for item in ["two", "three", "four"] {
+            past(OLD * 2).await;
+            queue.put(item).await.unwrap();
+        }
+        assert!(refused.hits() > 2, "{} hits", refused.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
     });
 }
 

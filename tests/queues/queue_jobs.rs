@@ -560,13 +560,46 @@ fn a_cleaner_that_is_refused_is_reported_and_comes_back() {
         assert!(timeout(A_MOMENT, worker.next()).await.is_err());
         assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
         assert!(matches!(health.next().await, Some(Health::Failed(_))));
+        // Reported once, and retried.
+        assert!(timeout(A_MOMENT * 300, errors.next()).await.is_err());
+        assert!(refused.hits() > 5, "{}", refused.hits());
         drop(refused);
-        assert_eq!(worker.next().await.unwrap().id(), "a");
-        assert!(matches!(health.next().await, Some(Health::Working)));
+        let job = worker.next().await.unwrap();
+        assert_eq!(job.id(), "a");
+        while !matches!(health.next().await, Some(Health::Working)) {}
+        // The end of the lease wakes the cleaner. It has succeeded in between.
+        let again = rule_if(
+            &server,
+            |request| request.is(OpCode::GetChildren2) && request.is_about("/jobs/executing"),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        job.complete().await.unwrap();
+        assert_eq!(errors.next().await.unwrap().kind(), ErrorKind::NoAuth);
+        drop(again);
+        while !matches!(health.next().await, Some(Health::Working)) {}
         drop(worker);
         assert!(health.next().await.is_none());
         // It ends with its worker.
         until(&server, |probe| probe.children("/jobs/cleaner").is_empty()).await;
+    });
+}
+
+/// The lease of a restored tree, for example: the job would be executed for ever.
+#[test]
+fn a_lease_that_no_session_will_remove_is_reported() {
+    simulated_with(async |server, zk| {
+        orphans(&server, &["a"]).await;
+        let attempt = server.probe().children("/jobs/executing")[0].to_owned();
+        let restored = format!("/jobs/leases/{attempt}");
+        zk.create(restored.as_str()).await.unwrap();
+        let mut errors = zk.background_errors();
+        let mut worker = jobs(&zk).worker("heir");
+        assert!(timeout(A_MOMENT, worker.next()).await.is_err());
+        let told = timeout(A_MOMENT * 120, errors.next()).await.unwrap().unwrap();
+        assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, restored.as_str()));
+        assert!(timeout(A_MOMENT * 3600, errors.next()).await.is_err());
+        zk.delete(restored.as_str()).await.unwrap();
+        assert_eq!(worker.next().await.unwrap().id(), "a");
     });
 }
 

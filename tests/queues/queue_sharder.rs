@@ -233,6 +233,26 @@ fn checks_that_are_refused_are_reported_once_and_go_on() {
     });
 }
 
+/// A check every second would be refused 3,600 times.
+#[test]
+fn refused_checks_are_repeated_ever_more_slowly() {
+    simulated_with(async |server, zk| {
+        let sharder = sharder(&zk).await;
+        let mut health = sharder.health();
+        while !matches!(health.next().await, Some(Health::Working)) {}
+        let refused = rule_if(
+            &server,
+            |request| request.is(OpCode::GetChildren2) && request.is_about(SHARDS),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        idle(Duration::from_secs(3600)).await;
+        assert!((120..400).contains(&refused.hits()), "{}", refused.hits());
+        drop(refused);
+        while !matches!(health.next().await, Some(Health::Working)) {}
+        sharder.close().await.unwrap();
+    });
+}
+
 #[test]
 fn neither_deleted_queues_nor_foreign_nodes_are_used() {
     simulated_with(async |server, zk| {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::time::Instant;
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind};
@@ -273,12 +274,15 @@ fn many_clients_do_not_storm() {
 fn a_server_that_refuses_the_watch_is_not_pressed() {
     simulated_with(async |server, zk| {
         create(&zk, "/tree/a", "1").await;
+        let mut errors = zk.background_errors();
         let refused = always(&server, OpCode::AddWatch, Verdict::Refuse(ErrorCode::NoAuth));
         let cache = CuratorCache::tree(&zk, ROOT).start();
         assert_eq!(cache.loaded().await.unwrap_err().kind(), ErrorKind::NoAuth);
         past(Duration::from_secs(3600)).await;
         let tried = refused.hits();
-        assert!((60..=130).contains(&tried), "{tried} requests in an hour");
+        assert!((110..=260).contains(&tried), "{tried} requests in an hour");
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
         assert_eq!(cache.freshness(), Freshness::Loading);
         assert_eq!(cache.get("/tree/a"), Lookup::Unknown);
         drop(refused);

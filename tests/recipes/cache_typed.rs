@@ -178,6 +178,45 @@ fn an_index_agrees_with_the_cache() {
     });
 }
 
+/// A value whose decoding panics for 13.
+#[derive(Debug)]
+struct Explosive(u32);
+
+impl FromData for Explosive {
+    fn from_data(data: &Bytes) -> Result<Self, Failure> {
+        let value = u32::from_data(data)?;
+        assert_ne!(value, 13, "as the test wants it");
+        Ok(Self(value))
+    }
+}
+
+#[test]
+fn a_panic_in_a_value_or_a_key_concerns_one_node() {
+    simulated_with(async |_server, zk| {
+        for (path, data) in [("/tree/a", "1"), ("/tree/b", "13"), ("/tree/c", "17")] {
+            create(&zk, path, data).await;
+        }
+        let cache = loaded(&zk).await.typed::<Explosive>();
+        let index = cache.index_by(|value| {
+            assert_ne!(value.0, 17, "as the test wants it");
+            value.0
+        });
+        let value = |path: &str| match cache.get(path) {
+            Lookup::Present(node) => node.value.map(|value| value.0).map_err(|why| why.to_string()),
+            _ => panic!("{path} is not there"),
+        };
+        assert_eq!(value("/tree/a"), Ok(1));
+        assert_eq!(value("/tree/b"), Err("its `FromData` panicked".to_owned()));
+        assert_eq!(value("/tree/c"), Ok(17));
+        assert_eq!(index.keys(), [1]);
+        let zxid = zk.set_data("/tree/b", "2").await.unwrap().mzxid;
+        cache.cache().reflects(zxid).await.unwrap();
+        let zxid = zk.set_data("/tree/c", "3").await.unwrap().mzxid;
+        cache.cache().reflects(zxid).await.unwrap();
+        assert_eq!(index.keys(), [1, 2, 3]);
+    });
+}
+
 #[test]
 fn a_model_is_cached_as_it_is_specified() {
     simulated_with(async |server, zk| {

@@ -11,11 +11,12 @@ use tokio::time::timeout;
 use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::config::{ConfigStore, ConfigWatch, Error, Revision, Snapshot};
-use zk_curator_testing::wait::spend;
+use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    always, assert_matches, builder, closes_clean, connected, expire, in_memory, once, simulated,
-    simulated_each, simulated_each_on, simulated_on, simulated_with, start, two_in_memory, until,
+    always, assert_matches, builder, closes_clean, connected, expire, in_memory, once, rule_if,
+    session_id, simulated, simulated_each, simulated_each_on, simulated_on, simulated_with, start,
+    two_in_memory, until,
 };
 
 const STORE: &str = "/config/orders";
@@ -703,6 +704,34 @@ fn a_service_receives_its_configuration_as_a_value() {
         zk.close().await.unwrap();
         assert_eq!(limits.changed().await, None);
         assert_eq!(limits.get().requests, 400);
+    });
+}
+
+/// A read every second would be refused 3,600 times.
+#[test]
+fn refused_reads_are_repeated_ever_more_slowly() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let theirs = store(&other);
+        set(&theirs, "requests", 200).await;
+        let mut limits = store(&zk).follow_as::<Limits>().await.unwrap();
+        let mut errors = zk.background_errors();
+        let us = session_id(&zk).get();
+        let refused = rule_if(
+            &server,
+            move |request| {
+                let is_read = request.paths().any(|path| path.starts_with(STORE));
+                is_read && request.session_id() == us
+            },
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        set(&theirs, "requests", 300).await;
+        idle(Duration::from_secs(3600)).await;
+        assert!((100..1000).contains(&refused.hits()), "{}", refused.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        assert_eq!(limits.get().requests, 200);
+        drop(refused);
+        assert_eq!(limits.changed().await.unwrap().requests, 300);
     });
 }
 

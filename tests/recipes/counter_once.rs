@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use zk_curator::{Acl, ConnectionState, CuratorFramework, ErrorKind, Permissions};
+use zk_curator_proto::{ErrorCode, OpCode};
 use zk_curator_recipes::counter::{CountDownLatch, DistributedAtomicLong, Error, OnMissing, Once};
-use zk_curator_testing::wait::spend;
+use zk_curator_testing::wait::{settled, spend};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    cut_at_next_write, expire, join_all, once_on_write_multi, session_id, simulated_each,
+    cut_at_next_write, expire, join_all, once_on_write_multi, rule_if, session_id, simulated_each,
     simulated_on, simulated_with, try_join_all, two_in_memory, until_state,
 };
 
@@ -97,6 +99,30 @@ fn many_ids_at_once_share_writes_and_are_counted_once() {
         assert_eq!((applied, increments.unwrap().len()), (150, 50));
         assert_eq!(both[0].get().await.unwrap(), 200);
         assert_eq!(records(&server.probe()).len(), 150);
+    });
+}
+
+/// Old records are deleted after every 64 operations.
+#[test]
+fn a_refused_cleaning_is_reported_once() {
+    simulated_with(async |server, zk| {
+        let mut errors = zk.background_errors();
+        let refused = rule_if(
+            &server,
+            |request| {
+                let lists = request.is(OpCode::GetChildren2);
+                lists && request.paths().any(|path| path.contains("/_o/"))
+            },
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        let counter = DistributedAtomicLong::new(&zk, PATH);
+        for number in 0..300 {
+            counter.add_once(format!("id-{number}"), 1).await.unwrap();
+        }
+        settled().await;
+        assert!(refused.hits() > 2, "{} hits", refused.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
     });
 }
 

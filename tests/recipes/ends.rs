@@ -21,6 +21,8 @@ use zk_curator_recipes::health::{Health, HealthWatch};
 use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::name::NameService;
 use zk_curator_recipes::node::{PersistentNode, PersistentTtlNode};
+use zk_curator_recipes::partition::SetPartitioner;
+use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_recipes::queue::{DistributedQueue, QueueSharder};
 use zk_curator_recipes::schedule::{self, OncePer, Schedule};
 use zk_curator_testing::TestServer;
@@ -29,13 +31,14 @@ use zk_curator_tests::{builder, connected, real_time, server, simulated_on, star
 const HOUR: Duration = Duration::from_secs(3600);
 const TTL: Duration = Duration::from_secs(60);
 
-/// Panics for paths that contain `panics`, and for the runner of a slot. The caller creates the
-/// nodes before it.
+/// Panics for paths that contain `panics`, for the runner of a slot, and for the candidates for a
+/// cleaner. The caller creates the nodes before these.
 #[derive(Debug)]
 struct Panics;
 
 fn check(path: &str) {
-    assert!(!path.contains("panics") && !path.ends_with("/runner"), "as the test wants it");
+    let is_of_task = path.ends_with("/runner") || path.contains("/cleaner/");
+    assert!(!path.contains("panics") && !is_of_task, "as the test wants it");
 }
 
 impl AclProvider for Panics {
@@ -111,6 +114,34 @@ waits! {
         let error = candidate.await_leadership().await.unwrap_err();
         drop(candidate.close().await);
         error.to_string()
+    },
+    "PartitionWatch::next" => |zk| {
+        let mut parts = SetPartitioner::new(&zk, "/panics/set", ["a"]).follow();
+        loop {
+            match parts.next().await {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => break error.to_string(),
+                None => panic!("it has ended without a reason"),
+            }
+        }
+    },
+    "PartitionWatch::health" => |zk| {
+        let parts = SetPartitioner::new(&zk, "/panics/set", ["a"]).follow();
+        ended(parts.health()).await
+    },
+    "GroupMember::health" => |zk| {
+        let member = GroupMember::builder(&zk, "/panics", "member").start();
+        ended(member.health()).await
+    },
+    "Candidate::states" => |zk| {
+        let candidate = LeaderLatch::new(&zk, "/panics/latch").join();
+        let mut states = candidate.states();
+        let mut last = String::new();
+        while let Some(state) = states.next().await {
+            last = format!("{state:?}");
+        }
+        assert_eq!(last, "Closed");
+        last
     },
     "OncePer::at_least_once" => |zk| {
         let ran = hourly(&zk).run(|_| async { Ok::<_, String>(()) }).await;
@@ -201,14 +232,33 @@ impl TryFrom<Snapshot> for Decoded {
 }
 
 #[test]
-fn callers_get_an_error_if_the_user_of_a_config_panics() {
+fn a_panic_in_a_configuration_concerns_one_snapshot() {
     simulated_on(server, async |server| {
         let zk = connected(&server).await;
         let store = ConfigStore::new(&zk, "/config");
         let mut value = store.follow_as::<Decoded>().await.unwrap();
-        let write = async { store.update().set("text", "panics").commit().await.unwrap() };
-        let (changed, _) = tokio::join!(in_time("changed", value.changed()), write);
-        assert!(changed.is_none());
+        let mut errors = zk.background_errors();
+        store.update().set("text", "panics").commit().await.unwrap();
+        let told = in_time("errors", errors.next()).await.unwrap();
+        assert_eq!(told.kind(), ErrorKind::Undecodable, "{told}");
+        // The first snapshot is that of a call.
+        store.follow_as::<Decoded>().await.unwrap_err();
+        store.update().set("text", "well").commit().await.unwrap();
+        in_time("changed", value.changed()).await.unwrap();
+    });
+}
+
+/// Leases and jobs are looked after by no task then.
+#[test]
+fn health_of_a_worker_ends_when_its_cleaner_panics() {
+    simulated_on(server, async |server| {
+        let zk = start(builder(&server).acl_provider(Panics)).await;
+        let mut worker = Jobs::new(&zk, "/jobs").worker("worker");
+        let health = worker.health();
+        assert!(worker.try_next().await.unwrap().is_none());
+        let last = in_time("health", ended(health)).await;
+        assert!(last.contains("Failed"), "{last}");
+        drop(worker);
     });
 }
 

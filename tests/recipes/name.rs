@@ -8,11 +8,11 @@ use zk_curator_proto::ErrorCode;
 use zk_curator_proto::OpCode::{Create2, Delete, Exists, GetData, Multi, Ping, SetData};
 use zk_curator_recipes::health::Health;
 use zk_curator_recipes::name::{Bound, Error, NameService, NameWatch};
-use zk_curator_testing::{Probe, Verdict};
+use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    assert_matches, closes_clean, connected, cut_at_next_multi, expire, join_all, once, pairs,
-    poll_then_drop, session_id, simulated_each, simulated_each_on, simulated_on, simulated_steps,
-    simulated_with, two_in_memory, until, until_state,
+    all_close_clean, assert_matches, builder, closes_clean, connected, cut_at_next_multi, expire,
+    join_all, once, pairs, poll_then_drop, session_id, simulated_each, simulated_each_on,
+    simulated_on, simulated_steps, simulated_with, start, two_in_memory, until, until_state,
 };
 
 const NAMES: &str = "/names";
@@ -35,6 +35,25 @@ fn text(bound: &Bound) -> String {
 
 fn requests(probe: &Probe) -> u64 {
     probe.total_requests() - probe.requests(Ping)
+}
+
+/// The value was written by a client that does not compress.
+#[test]
+fn a_value_that_cannot_be_read_is_unbound_nevertheless() {
+    simulated_on(TestServer::in_memory, async |server| {
+        let plain = connected(&server).await;
+        let zk = start(builder(&server).enable_compression()).await;
+        let version = names(&plain).bind("billing", "10.0.0.1").await.unwrap();
+        assert_matches!(names(&zk).resolve("billing").await, Err(Error::Framework(_)));
+        let version = names(&zk).rebind("billing", "10.0.0.2", version).await.unwrap();
+        assert_eq!(names(&zk).resolve("billing").await.unwrap().unwrap().version, version);
+        names(&plain).bind("orders", "10.0.0.3").await.unwrap();
+        for name in ["billing", "orders"] {
+            names(&zk).unbind(name, None).await.unwrap();
+            assert!(!server.probe().exists(&format!("{NAMES}/{name}")));
+        }
+        all_close_clean(&server, [&zk, &plain]).await;
+    });
 }
 
 /// Without receipts.

@@ -683,6 +683,45 @@ fn touches_that_are_refused_are_reported_once() {
     });
 }
 
+/// A touch every half a second would be refused 7,200 times.
+#[test]
+fn refused_touches_are_repeated_ever_more_slowly() {
+    simulated_with(async |server, zk| {
+        let node = PersistentTtlNode::builder(&zk, NODE, Duration::from_secs(1)).start();
+        node.created().await.unwrap();
+        until(&server, |probe| probe.exists("/services/worker/touch")).await;
+        let (mut errors, mut health) = (zk.background_errors(), node.health());
+        let verdict = Verdict::Refuse(ErrorCode::NoAuth);
+        let refused = rule_if(&server, |request| request.is(OpCode::SetData), verdict);
+        idle(HOUR).await;
+        assert!((120..400).contains(&refused.hits()), "{}", refused.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
+        drop(refused);
+        while !matches!(health.next().await.unwrap(), Health::Working) {}
+        drop(node);
+    });
+}
+
+#[test]
+fn a_node_that_is_not_there_is_not_touched() {
+    simulated_with(async |server, zk| {
+        let refused = rule_if(
+            &server,
+            |request| request.is_create() && request.is_about(NODE),
+            Verdict::Refuse(ErrorCode::NoAuth),
+        );
+        let node = PersistentTtlNode::builder(&zk, NODE, Duration::from_secs(1)).start();
+        assert_eq!(node.created().await.unwrap_err().kind(), ErrorKind::NoAuth);
+        idle(HOUR).await;
+        let touches = server.probe().requests(OpCode::SetData);
+        assert!(touches < 3, "{touches}");
+        drop(refused);
+        until(&server, |probe| probe.exists("/services/worker/touch")).await;
+        drop(node);
+    });
+}
+
 /// The nodes of a restored tree, for example. The next session would wait for it for ever.
 #[test]
 fn a_persistent_node_in_its_place_is_a_failure_until_it_is_gone() {

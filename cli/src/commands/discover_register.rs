@@ -13,7 +13,8 @@ use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::CommandOutput;
 use crate::supervise::{
-    InSession, Signals, SupervisedHold, Talk, Tenure, Unlimited, before_the_command, connection,
+    InSession, Signals, SupervisedHold, Talk, Tenure, Unlimited, before_the_command,
+    member_connection,
 };
 
 /// An instance before its registration.
@@ -45,7 +46,7 @@ impl Register {
         };
         let (mut registration, session) = registered;
         let node = registration.path();
-        let mut environment = connection(app, zk);
+        let mut environment = member_connection(app, zk);
         environment.extend([
             ("ZKC_SERVICE", registration.name().into()),
             ("ZKC_INSTANCE_ID", registration.id().into()),

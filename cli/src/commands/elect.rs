@@ -14,7 +14,7 @@ use crate::output::{CommandOutput, TextReport, printable};
 use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
     CommandEnding, Environment, Signals, SupervisedHold, Supervision, Talk, before_the_command,
-    environment, supervise,
+    environment, mark_within, supervise,
 };
 use crate::{node, path};
 
@@ -33,6 +33,9 @@ again.
 
 The command is started and stopped as by `zkc lock`, with the same environment and the same ignored \
 signals; ZKC_LOCK_PATH is the election. See `zkc lock --help`.
+
+If it runs under a `zkc lock` or another `zkc elect`, the id in the node ends with the session of that \
+one, as in `host-1 (within 0x1f)`, so that `zkc deadlocks` finds processes that wait for each other.
 
 With --observe, a line is printed for each leader: `leader`, its id and its token, with tabs between \
 them, and `none` when there is no leader. The first line is the present state.
@@ -122,8 +125,9 @@ impl Elect {
         signals: &mut Signals,
         talk: &Talk,
     ) -> Result<TermEnd, CommandFailure> {
-        let candidate =
-            LeaderLatch::new(zk, &self.path).id(self.id.clone().unwrap_or_default()).join();
+        let mut id = self.id.clone().unwrap_or_default();
+        mark_within(&mut id);
+        let candidate = LeaderLatch::new(zk, &self.path).id(id).join();
         let elected = async {
             loop {
                 match candidate.await_leadership().await {

@@ -41,7 +41,8 @@ enum GroupVerb {
         /// Group; created if it does not exist
         #[arg(value_parser = path::parse)]
         path: String,
-        /// Id of the member [default: the host and the process, as `host:pid`]
+        /// Id of the member; joins when no other member has it [default: the host and the process,
+        /// as `host:pid`]
         id: Option<String>,
         /// Data of the member: text, `@FILE`, or `-` for standard input
         #[arg(default_value = "")]

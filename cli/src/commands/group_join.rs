@@ -11,7 +11,7 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::CommandOutput;
 use crate::path;
 use crate::supervise::{
-    Signals, SupervisedHold, Talk, Tenure, Unlimited, before_the_command, connection,
+    Signals, SupervisedHold, Talk, Tenure, Unlimited, before_the_command, member_connection,
 };
 
 /// A member before it joins.
@@ -47,7 +47,7 @@ impl Join {
                 member.map_err(|error| before_the_command(error.into()))?
             }
         };
-        let mut environment = connection(app, zk);
+        let mut environment = member_connection(app, zk);
         environment.extend([
             ("ZKC_GROUP", self.group.as_str().into()),
             ("ZKC_MEMBER_ID", self.id.as_str().into()),

@@ -5,9 +5,8 @@ use clap::Args;
 use nix::unistd::gethostname;
 use serde_json::json;
 use tokio::time::timeout;
-use zk_curator::{CuratorFramework, SessionId};
+use zk_curator::CuratorFramework;
 use zk_curator_client::internal::sleep;
-use zk_curator_recipes::inspect::within_mark;
 use zk_curator_recipes::lock::{
     AnyGuard, Error, InterProcessLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphore,
@@ -18,7 +17,8 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport};
 use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
-    SESSION, Signals, SupervisedHold, Supervision, Talk, before_the_command, environment, supervise,
+    Signals, SupervisedHold, Supervision, Talk, before_the_command, environment, mark_within,
+    supervise,
 };
 use crate::{node, path};
 
@@ -57,7 +57,8 @@ Environment of the command:
   ZKC_LOCK_NODE      the node of the holder; `zkc set --fenced` needs it
   ZKC_FENCING_TOKEN  a number that grows from holder to holder, in decimal. Output has it in
                      hexadecimal (0x2f); `zkc break --token` and `zkc revoke --token` accept both
-  ZKC_SESSION        the session; a `zkc lock` below names it in its label, for `zkc deadlocks`
+  ZKC_SESSION        the session; a `zkc lock` below names it in its label, and a `zkc elect` in
+                     its id, for `zkc deadlocks`
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
   ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc
 
@@ -179,9 +180,7 @@ impl LockCommand {
 
     async fn attempt(&self, zk: &CuratorFramework) -> Result<Option<AnyGuard>, Error> {
         let mut label = self.label.clone().unwrap_or_else(|| label(self.command.first()));
-        if let Some(outer) = outer_session() {
-            label.push_str(&within_mark(outer));
-        }
+        mark_within(&mut label);
         if let Some(permits) = self.permits {
             let semaphore = InterProcessSemaphore::new(zk, &self.path, permits).label(label);
             let permit = match self.at_once {
@@ -291,12 +290,6 @@ async fn release(guard: AnyGuard, talk: &Talk) {
         Ok(Err(error)) => talk.say(format!("the release is not confirmed: {error}")),
         Err(_) => talk.say("the release is not confirmed; the lock ends with its session"),
     }
-}
-
-/// Returns the session of the `zkc` whose command this process is, and which waits for its end.
-fn outer_session() -> Option<SessionId> {
-    let id = std::env::var(SESSION).ok()?;
-    node::parse_id(&id).ok().map(SessionId::new)
 }
 
 /// Returns the default label. The arguments of the command may be secret.

@@ -28,7 +28,7 @@ connection it is stopped before other clients can see the membership end. See `z
 
 Environment of the command:
 {variables}
-  ZKC_SESSION        the session
+  ZKC_SESSION        the session; under a `zkc lock` or `zkc elect`, the session of that one
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
   ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc
 

@@ -19,7 +19,8 @@ use std::future::pending;
 use std::time::Duration;
 
 use clap::Args;
-use zk_curator::{CuratorFramework, Ownership};
+use zk_curator::{CuratorFramework, Ownership, SessionId};
+use zk_curator_recipes::inspect::within_mark;
 
 pub(crate) use exec::run as run_exec;
 pub(crate) use machine::{CommandEnding, OnSuspend, SupervisePlan};
@@ -30,6 +31,7 @@ pub(crate) use tenure::{InSession, Tenure, Unlimited};
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
+use crate::node;
 use crate::program::{self, Program};
 
 /// The longest grace time by default.
@@ -39,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) const LOCK_NODE: &str = "ZKC_LOCK_NODE";
 
 /// The variable with the session that waits for the end of a command.
-pub(crate) const SESSION: &str = "ZKC_SESSION";
+const SESSION: &str = "ZKC_SESSION";
 
 /// The variables of a command, in addition to those of this process.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
@@ -116,7 +118,7 @@ pub(crate) fn environment(app: &App, path: &str, ownership: &Ownership) -> Envir
 }
 
 /// Returns the variables with which `zkc` in a command finds the same nodes.
-pub(crate) fn connection(app: &App, zk: &CuratorFramework) -> Environment {
+fn connection(app: &App, zk: &CuratorFramework) -> Environment {
     let global = app.global();
     let given = [
         ("ZK_CONNECT", global.servers.clone()),
@@ -127,6 +129,26 @@ pub(crate) fn connection(app: &App, zk: &CuratorFramework) -> Environment {
         (SESSION, zk.session().map(|session| session.id.to_string())),
     ];
     given.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect()
+}
+
+/// Returns the variables of a command under a membership. No client waits for the end of a
+/// membership, so what runs within the command is within the lock above this process, if any.
+pub(crate) fn member_connection(app: &App, zk: &CuratorFramework) -> Environment {
+    let mut environment = connection(app, zk);
+    if let Some(outer) = std::env::var_os(SESSION)
+        && let Some((_, session)) = environment.iter_mut().find(|(name, _)| *name == SESSION)
+    {
+        *session = outer;
+    }
+    environment
+}
+
+/// Adds the mark of a contender that runs under another `zkc`, which waits for its end.
+pub(crate) fn mark_within(label: &mut String) {
+    let outer = std::env::var(SESSION).ok().and_then(|id| node::parse_id(&id).ok());
+    if let Some(outer) = outer {
+        label.push_str(&within_mark(SessionId::new(outer)));
+    }
 }
 
 /// Turns a failure before a command has run into one with the exit code for that.

@@ -214,6 +214,46 @@ async fn commands_under_locks_that_wait_for_each_other_are_found() {
     assert!(found.stdout.contains("2 sessions cannot continue"), "{found:?}");
 }
 
+/// A candidate below a lock waits, and a member below a lock passes the lock on to its command.
+#[cfg(unix)]
+#[tokio::test]
+async fn candidates_and_members_under_locks_are_found() {
+    use std::process::Stdio;
+
+    use crate::running::{Running, zkc as start};
+
+    const LOCK: (&[&str], &str) = (&["lock", "/other"], "zkc lock /locks/a -- true");
+    const ELECT: (&[&str], &str) =
+        (&["elect", "/other", "--id", "b", "--once"], "zkc lock /locks/a -- true");
+    for (inner, other) in [
+        ("zkc elect /other --id a --once -- true", ELECT),
+        ("zkc group join /members m -- zkc lock /other -- true", LOCK),
+    ] {
+        let zkc = Zkc::start().await;
+        let nested = |(outer, inner): (&[&str], &str)| {
+            let script = format!("echo ready; read x; exec {inner}");
+            let mut arguments = outer.to_vec();
+            arguments.extend(["--", "sh", "-c", script.as_str()]);
+            Running::spawn(start(&zkc.servers, &arguments).stdin(Stdio::piped()))
+        };
+        let mut both = [nested((&["lock", "/locks/a"][..], inner)), nested(other)];
+        for one in &mut both {
+            assert_eq!(one.line().await, "ready");
+        }
+        assert_eq!(zkc.run(&["deadlocks"]).await.ok(), "no deadlock\n");
+        for one in &mut both {
+            one.write("\n").await;
+        }
+        let count = |probe: &zk_curator_testing::Probe| {
+            ["/locks/a", "/other"].map(|path| probe.children(path).len())
+        };
+        zkc.server.until(|probe| count(probe) == [2, 2]).await;
+        let found = zkc.run(&["deadlocks"]).await;
+        assert_eq!(found.code, 1, "{inner}: {found:?}");
+        assert!(found.stdout.contains("2 sessions cannot continue"), "{inner}: {found:?}");
+    }
+}
+
 #[tokio::test]
 async fn obstacles_to_a_deletion_are_reported() {
     let zkc = Zkc::start().await;

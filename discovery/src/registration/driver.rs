@@ -641,13 +641,20 @@ impl RegistrationDriver {
     /// Deletes our node, and retries without a limit. Returns `false` if the framework was closed
     /// first.
     async fn remove_with_retries(&self) -> bool {
+        let mut setbacks = Setbacks::default();
         while let Err(error) = self.remove().await {
             if error.kind() == ErrorKind::Closed {
                 return false;
             }
             debug!(path = self.path, %error, "not unregistered yet");
+            let pause = if error.is_transient() {
+                PAUSE
+            } else {
+                setbacks.report(&self.zk, &error);
+                setbacks.pause(&self.zk)
+            };
             self.shared.modify(|shared| shared.not_ended(error));
-            sleep(PAUSE).await;
+            sleep(pause).await;
         }
         true
     }

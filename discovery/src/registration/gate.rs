@@ -1,12 +1,14 @@
 //! A gate keeps an instance out of traffic while a check in its process fails.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{Setbacks, Signal, sleep};
 use zk_curator::{CuratorFramework, Error};
 
 use super::shared::{RecordChange, RecordEdit, RegistrationShared};
@@ -86,17 +88,24 @@ impl Keeper {
 
     async fn follow<C: Future<Output = bool>>(&self, mut check: impl FnMut() -> C) {
         let every = self.every.max(SHORTEST);
+        let mut panics = Setbacks::default();
         // The position of the gate that the ensemble has; `None` if that is not known. At first, a
         // move of an earlier gate may be under way.
         let mut is_open = None;
         let mut pending: Option<GateMove> = None;
+        let (mut setbacks, mut resumes_at) = (Setbacks::default(), Instant::now());
         loop {
-            let passes = timeout(every, check()).await.unwrap_or(false);
+            let passes = timeout(every, self.passes(&mut check, &mut panics));
+            let passes = passes.await.unwrap_or(false);
             if let Some(GateMove { opens, mut result }) = pending.take() {
                 match result.try_recv() {
-                    Ok(Ok(())) => is_open = Some(opens),
+                    Ok(Ok(())) => {
+                        setbacks.over();
+                        is_open = Some(opens);
+                    }
                     Ok(Err(error)) => {
-                        self.zk.report_background_error(error);
+                        setbacks.report(&self.zk, &error);
+                        resumes_at = Instant::now() + setbacks.pause(&self.zk);
                         is_open = None;
                     }
                     Err(oneshot::error::TryRecvError::Empty) if opens == passes => {
@@ -106,11 +115,29 @@ impl Keeper {
                     Err(_) => is_open = None,
                 }
             }
-            if pending.is_none() && is_open != Some(passes) {
+            let is_paused = Instant::now() < resumes_at;
+            if pending.is_none() && is_open != Some(passes) && !is_paused {
                 pending = self.push(passes);
             }
             sleep(every).await;
         }
+    }
+
+    /// Runs the check once. It fails if it panics.
+    async fn passes<C: Future<Output = bool>>(
+        &self,
+        check: &mut impl FnMut() -> C,
+        panics: &mut Setbacks,
+    ) -> bool {
+        let checked = AssertUnwindSafe(async { check().await }).catch_unwind();
+        let Ok(passes) = checked.await else {
+            let path = self.shared.look(|shared| shared.path.clone());
+            let error = Error::body_failed("gate", path, "the check has panicked");
+            panics.report(&self.zk, &error);
+            return false;
+        };
+        panics.over();
+        passes
     }
 
     /// Queues a move of the gate. It replaces an earlier move that was not sent yet.

@@ -264,8 +264,8 @@ impl<P: DeserializeOwned + serde::Serialize + Send + 'static> Registration<P> {
     ///
     /// Without a connection, only the latest result is written, when the connection is back. A
     /// write that fails permanently, with `NoAuth` for example, is reported as a [background
-    /// error](zk_curator::CuratorFramework::background_errors) and repeated. If the check panics,
-    /// the gate stays in its position, and the panic is reported in the same way.
+    /// error](zk_curator::CuratorFramework::background_errors) and repeated after growing pauses. A
+    /// check that panics has failed; the first panic is reported in the same way.
     ///
     /// [`drain`]: Self::drain
     /// [`resume`]: Self::resume

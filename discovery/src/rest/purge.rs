@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use tracing::{debug, info};
+use zk_curator::internal::Setbacks;
 use zk_curator::{CreateMode, Error, ErrorKind, OpResult, Stat};
 
 use crate::config::child;
@@ -78,21 +79,23 @@ impl<P> Purge<P> {
     }
 
     /// Removes old instances until the framework is closed, and then returns the error `Closed`,
-    /// without waiting for the next round. After other errors it continues. Permanent errors, such
-    /// as `NoAuth`, are reported as
-    /// [background errors](zk_curator::CuratorFramework::background_errors).
+    /// without waiting for the next round. After other errors it continues with the next round.
+    /// Permanent errors, such as `NoAuth`, are reported as
+    /// [background errors](zk_curator::CuratorFramework::background_errors), once for each reason
+    /// until a round succeeds.
     ///
     /// # Cancel safety
     /// If the future is dropped, no further instance is removed.
     pub async fn run(&self) -> Error {
+        let mut setbacks = Setbacks::default();
         loop {
             match self.once().await {
-                Ok(_) => {}
+                Ok(_) => setbacks.over(),
                 Err(error) if error.kind() == ErrorKind::Closed => return error,
                 Err(error) => {
                     debug!(%error, "static instances were not purged");
                     if !error.is_transient() && error.kind() != ErrorKind::SessionExpired {
-                        self.discovery.zk.report_background_error(error);
+                        setbacks.report(&self.discovery.zk, &error);
                     }
                 }
             }

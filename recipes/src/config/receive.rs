@@ -3,21 +3,18 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::{Stream, unfold};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Setbacks, Signal, unless_it_panics};
 use zk_curator::value::Failure;
 use zk_curator::{CuratorFramework, ErrorKind};
 
 use super::{ConfigStore, ConfigWatch, Error, Snapshot};
 
 const OP: &str = "follow_as";
-/// The pause after a permanent error, such as `NoAuth`.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The present configuration as a value of the service: see [`ConfigStore::follow_as`]. Cheap to
 /// clone; every clone sees all changes.
@@ -72,9 +69,12 @@ impl ConfigStore {
     ///
     /// A background task reads what [`follow`](Self::follow) does, and ends with the last clone of
     /// the value, or when the framework is closed. It keeps the framework open until then. A
-    /// snapshot that cannot be converted to `T` changes nothing: the last good value stays, and
-    /// [`background_errors`](CuratorFramework::background_errors) reports `Undecodable`, like every
-    /// other failure.
+    /// snapshot that cannot be converted to `T`, or whose conversion panics, changes nothing: the
+    /// last good value stays, and
+    /// [`background_errors`](CuratorFramework::background_errors) reports `Undecodable`. It also
+    /// reports every other failure, each of them once until a snapshot is converted. A read that is
+    /// refused, for example with `NoAuth`, is repeated after pauses that grow from half a second to
+    /// 30 seconds.
     ///
     /// # Errors
     /// For the first snapshot: those of [`ConfigWatch::next`], and [`Error::Undecodable`] if it
@@ -129,8 +129,8 @@ impl<T> ConfigValue<T> {
     }
 
     /// Waits until the value differs from the last one that this clone has returned, or had when it
-    /// was created. `None` when the framework is closed, or when the task has ended because `T`'s
-    /// `TryFrom` has panicked or its runtime has ended, which
+    /// was created. `None` when the framework is closed, or when the task has ended because the
+    /// drop of a value has panicked or its runtime has ended, which
     /// [`background_errors`](CuratorFramework::background_errors) reports. Values that were
     /// replaced between two calls are skipped; the latest never is.
     ///
@@ -179,8 +179,8 @@ impl<T> Drop for ValueSender<T> {
     }
 }
 
-/// Publishes every snapshot, until the framework is closed. A failure is reported if it differs
-/// from the last one.
+/// Publishes every snapshot, until the framework is closed. A refused read is reported once for
+/// each reason, and another failure if it differs from the last one.
 async fn keep_up<T>(
     zk: CuratorFramework,
     mut watch: ConfigWatch,
@@ -190,7 +190,7 @@ async fn keep_up<T>(
     T: TryFrom<Snapshot>,
     T::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    let mut told = None;
+    let (mut told, mut setbacks) = (None, Setbacks::default());
     loop {
         let next = tokio::select! {
             biased;
@@ -199,7 +199,7 @@ async fn keep_up<T>(
         };
         let error = match next.and_then(decode) {
             Ok(value) => {
-                told = None;
+                (told, setbacks) = (None, Setbacks::default());
                 let value = Arc::new(value);
                 // The old value is dropped outside: its type is the service's.
                 drop(to.0.modify(|present| {
@@ -209,25 +209,27 @@ async fn keep_up<T>(
                 continue;
             }
             Err(Error::Framework(error)) if error.kind() == ErrorKind::Closed => return,
+            Err(Error::Framework(error)) => {
+                if setbacks.report(&zk, &error) {
+                    warn!(path = watch.path(), %error, "the configuration stays as it was");
+                }
+                // Cut short by the end of the task, which the next round sees.
+                drop(timeout(setbacks.pause(&zk), stop.cancelled()).await);
+                continue;
+            }
             Err(error) => error,
         };
+        // The next call waits for another snapshot, or reads again after a pause.
         let text = Some(error.to_string());
-        // The next call waits for another snapshot.
-        let waits = matches!(error, Error::Undecodable { .. });
         if told != text {
             warn!(path = watch.path(), %error, "the configuration stays as it was");
             told = text;
             zk.report_background_error(match error {
-                Error::Framework(error) => error,
                 Error::Undecodable { path, source } => {
                     zk_curator::Error::undecodable(OP, path, source)
                 }
                 error => zk_curator::Error::undecodable(OP, watch.path(), Arc::new(error)),
             });
-        }
-        if !waits {
-            // Cut short by the end of the task, which the next round sees.
-            drop(timeout(PAUSE, stop.cancelled()).await);
         }
     }
 }
@@ -238,7 +240,12 @@ where
     T::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let path = now.path.clone();
-    T::try_from(now).map_err(|why| match why.into().downcast::<Error>() {
+    // A follower must not end with one snapshot.
+    let Some(decoded) = unless_it_panics(|| T::try_from(now)) else {
+        let why: Box<dyn StdError + Send + Sync> = "its `TryFrom` panicked".into();
+        return Err(Error::Undecodable { path, source: Failure::from(why) });
+    };
+    decoded.map_err(|why| match why.into().downcast::<Error>() {
         // It names the key.
         Ok(error) if matches!(*error, Error::Undecodable { .. }) => *error,
         Ok(error) => {

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{select_all, try_join_all};
 use zk_curator::path::ZPath;
-use zk_curator::watch::Watch;
+use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
     CreateMode, CuratorFramework, Error, ErrorKind, EventType, OwnedNode, WatchEnded,
 };
 
+use crate::advice;
 use crate::attention::attended;
 use crate::order::OrderRule;
 use crate::path::child;
@@ -129,8 +130,12 @@ impl WatchedNode {
 
 async fn read(zk: &CuratorFramework, parent: &ZPath, name: &str) -> Result<WatchedNode, Error> {
     let since = zk.status().epoch;
-    let watch = match zk.get_data(child(parent, name)).watched().await {
-        Ok(watched) => Some(KeptWatch { watch: watched.watch, since }),
+    let path = child(parent, name);
+    let watch = match zk.get_data(path.as_str()).watched().await {
+        Ok(Watched { value: (_, stat), watch, .. }) => {
+            advice::of_node(zk, "wait", &path, &stat);
+            Some(KeptWatch { watch, since })
+        }
         Err(error) if error.kind() == ErrorKind::NoNode => None,
         Err(error) => return Err(error),
     };

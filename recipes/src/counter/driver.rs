@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::internal::sleep;
+use zk_curator::internal::{Locked, Setbacks, sleep};
 use zk_curator::op::CreateOp;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
@@ -151,6 +151,8 @@ pub(super) struct CounterDriver {
     known: Option<CounterNode>,
     /// The records that were written since a bucket was cleaned.
     unswept: u32,
+    /// Failures to clean buckets.
+    uncleaned: Arc<Locked<Setbacks>>,
     /// When another process was faster last.
     rivals: Option<Instant>,
     /// The number of consecutive writes, and the number after which this process pauses.
@@ -177,12 +179,13 @@ enum WriteAttemptEnd {
 }
 
 impl CounterDriver {
-    pub(super) const fn new(settings: Arc<CounterSettings>, queue: Arc<OperationQueue>) -> Self {
+    pub(super) fn new(settings: Arc<CounterSettings>, queue: Arc<OperationQueue>) -> Self {
         Self {
             settings,
             queue,
             known: None,
             unswept: 0,
+            uncleaned: Arc::default(),
             rivals: None,
             row: 0,
             longest_row: SHORTEST_ROW,
@@ -397,7 +400,8 @@ impl CounterDriver {
         if let (RECORDS_PER_SWEEP.., Some(record)) = (self.unswept, last) {
             self.unswept = 0;
             let zk = &self.settings.site.zk;
-            zk.spawn(once::sweep(zk.clone(), record, self.settings.keep));
+            let uncleaned = Arc::clone(&self.uncleaned);
+            zk.spawn(once::sweep(zk.clone(), record, self.settings.keep, uncleaned));
         }
     }
 

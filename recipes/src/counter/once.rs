@@ -1,11 +1,12 @@
 //! Operations that are done once for an id: the record of each is a node, which the same
 //! transaction creates.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::debug;
-use zk_curator::internal::millis;
+use zk_curator::internal::{Locked, Setbacks, millis};
 use zk_curator::op::{CreateOp, DeleteOp};
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind};
 
@@ -70,13 +71,20 @@ pub(super) fn decode(data: &[u8]) -> Option<CounterChange> {
 }
 
 /// Deletes records of a bucket that are older than the one at `newest`, by the clock of the
-/// servers.
-pub(super) async fn sweep(zk: CuratorFramework, newest: OnceRecord, keep: Duration) {
+/// servers. `uncleaned` are the failures of all sweeps of the counter.
+pub(super) async fn sweep(
+    zk: CuratorFramework,
+    newest: OnceRecord,
+    keep: Duration,
+    uncleaned: Arc<Locked<Setbacks>>,
+) {
     if let Err(error) = try_sweep(&zk, &newest, keep).await {
         debug!(bucket = newest.bucket, %error, "records of a counter were not cleaned");
-        if !error.is_transient() {
-            zk.report_background_error(error);
+        if !error.is_transient() && error.kind() != ErrorKind::Closed {
+            uncleaned.lock().report(&zk, &error);
         }
+    } else {
+        uncleaned.lock().over();
     }
 }
 

@@ -72,7 +72,8 @@ pub struct Victim {
 /// the nodes of a mutex, and is included.
 ///
 /// The command of a `zkc lock` may be another one, with a session of its own. The label of that
-/// ends with a [mark](super::within_mark), and the outer one does not let go before it ends.
+/// ends with a [mark](super::within_mark), and the outer one does not let go before it ends. So a
+/// candidate of an election that has a mark is included, as that of a `zkc elect`.
 ///
 /// The graph is about sessions, not tasks. A process that uses one session for independent tasks
 /// may appear in a cycle that is not a deadlock, because one task will release what another one
@@ -256,11 +257,13 @@ fn waits_of(lock: &Finding) -> Vec<BlockedWaiter<'_>> {
     let is_lock =
         matches!(lock.kind, RecipeKind::Mutex | RecipeKind::ReadWriteLock | RecipeKind::Semaphore);
     let is_semaphore = lock.kind == RecipeKind::Semaphore;
+    let is_election = lock.kind == RecipeKind::LeaderLatch;
     let mut first = BTreeMap::new();
     for holder in lock.holders.iter().filter(|_| !is_semaphore) {
         first.entry(holder.session).or_insert(holder);
     }
-    let waiting = lock.waiting.iter().filter(|_| is_lock);
+    let waits = |waiter: &&Contender| is_lock || is_election && waiter.within.is_some();
+    let waiting = lock.waiting.iter().filter(waits);
     let blocked = waiting.filter_map(|waiter| {
         let session = waiter.session?;
         let on = lock.waiting.iter().find(|other| Some(&other.path) == waiter.waits_on.as_ref());

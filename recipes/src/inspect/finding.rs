@@ -70,7 +70,7 @@ pub struct Contender {
     /// `true` if its data ask it to let go: `__REVOKE__`, or `unlock`.
     pub is_revoked: bool,
     /// The session that waits for its end, if its label ends with a
-    /// [mark](super::within_mark): that of a `zkc lock` whose command it is.
+    /// [mark](super::within_mark): that of a `zkc lock` or `zkc elect` whose command it is.
     pub within: Option<SessionId>,
 }
 

@@ -200,7 +200,7 @@ pub enum LatchState {
     /// It leads. Every reported `Leader` is a new term.
     Leader(Leadership),
     /// An operation failed with an error that a retry will probably not fix, such as `NoAuth`. It
-    /// is tried again every second.
+    /// is retried after pauses that grow from half a second to 30 seconds.
     Failed(zk_curator::Error),
     /// It has left the election, or the framework was closed.
     Closed,
@@ -393,7 +393,7 @@ impl CandidateTask {
         }
         let mut setbacks = Setbacks::default();
         loop {
-            match self.round(&parent).await {
+            match self.round(&parent, &mut setbacks).await {
                 Ok(None) => setbacks.over(),
                 Ok(Some(result)) => return result,
                 Err(Error::Framework(error)) => {
@@ -431,7 +431,11 @@ impl CandidateTask {
     }
 
     /// Stays in the election with one node; if we have left it then, how that went.
-    async fn round(&self, parent: &ZPath) -> Result<Option<Result<(), Error>>, Error> {
+    async fn round(
+        &self,
+        parent: &ZPath,
+        setbacks: &mut Setbacks,
+    ) -> Result<Option<Result<(), Error>>, Error> {
         let mut place = PlaceInLine::default();
         let elected = tokio::select! {
             biased;
@@ -439,7 +443,7 @@ impl CandidateTask {
             turn = self.queue.turn(parent, &mut place) => Some(turn?),
         };
         let node = match elected {
-            Some((node, kept)) => self.lead(node, kept).await?,
+            Some((node, kept)) => self.lead(node, kept, setbacks).await?,
             None => place.map(Contender::into_node),
         };
         if !self.leave.is_cancelled() {
@@ -459,6 +463,7 @@ impl CandidateTask {
         &self,
         mut node: OwnedNode,
         mut kept: Option<KeptWatch>,
+        setbacks: &mut Setbacks,
     ) -> Result<Option<OwnedNode>, Error> {
         loop {
             let begun = tokio::select! {
@@ -469,6 +474,7 @@ impl CandidateTask {
             let Some((leadership, watch)) = begun else { return Ok(None) };
             let leadership = leadership.watched();
             let told = TermLog::begin(&leadership, self.queue.recipe);
+            setbacks.over();
             self.enter(LatchState::Leader(leadership.clone()));
             tokio::select! {
                 biased;

@@ -1,4 +1,4 @@
-use zk_curator::{ErrorKind, Ownership};
+use zk_curator::Ownership;
 
 use super::Error;
 use crate::contender::KeptWatch;
@@ -31,13 +31,8 @@ impl Evidence {
         }
         self.kept = None;
         let since = zk.status().epoch;
-        match ownership.confirm().await {
-            Ok(watch) => {
-                self.kept = Some(Box::new(KeptWatch { watch, since }));
-                Ok(true)
-            }
-            Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let Some(watch) = ownership.confirm().await? else { return Ok(false) };
+        self.kept = Some(Box::new(KeptWatch { watch, since }));
+        Ok(true)
     }
 }

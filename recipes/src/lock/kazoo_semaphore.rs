@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use futures_util::future::join;
+use zk_curator::internal::sleep;
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 
 use super::error::Error;
 use super::tag;
+use crate::advice;
 use crate::contender::Contender;
 use crate::order::OrderRule;
 use crate::path::child;
@@ -63,6 +65,7 @@ impl<'a> KazooSemaphore<'a> {
             }
             while !turn.step().await? {}
             let held = turn.into_node();
+            let mut has_looked = false;
             while held.is_ours() {
                 // 2
                 let children = self.zk.children(self.leases.as_str()).watched().await?;
@@ -72,13 +75,9 @@ impl<'a> KazooSemaphore<'a> {
                     // 3
                     let leases = self.create(count).await?;
                     // If the lock still exists, nobody else has counted in between.
-                    match held.ownership().confirm().await {
-                        Ok(_watch) if leases.iter().all(OwnedNode::is_ours) => {
-                            return Ok(Some(leases));
-                        }
-                        Ok(_) => {}
-                        Err(error) if error.kind() == ErrorKind::OwnershipLost => {}
-                        Err(error) => return Err(error.into()),
+                    let is_held = held.ownership().confirm().await?.is_some();
+                    if is_held && leases.iter().all(OwnedNode::is_ours) {
+                        return Ok(Some(leases));
                     }
                     // The lock ended with its session, or was deleted.
                     break;
@@ -92,6 +91,11 @@ impl<'a> KazooSemaphore<'a> {
                     biased;
                     () = session_lost => break,
                     _ = watch => {}
+                    () = sleep(advice::LONG), if !has_looked => {
+                        has_looked = true;
+                        let held = names.iter().map(|name| child(&self.leases, name));
+                        advice::of_persistent(self.zk, "acquire", held).await;
+                    }
                 }
             }
         }

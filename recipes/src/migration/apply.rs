@@ -500,17 +500,13 @@ impl<'a> MigrationCall<'a> {
                 checked => checked.map(|()| false),
             }
         };
-        if !is_too_large(batch.clone())? {
-            return Ok(());
+        match plan::first_too_large(batch, is_too_large)? {
+            None => Ok(()),
+            Some(first) => {
+                let (path, migration) = self.named(first);
+                Err(Error::TooLarge { path, migration })
+            }
         }
-        // The first one with which it is too large, by halving: each look encodes all before it.
-        let (mut first, mut last) = (batch.start, batch.end - 1);
-        while first < last {
-            let middle = first.midpoint(last);
-            if is_too_large(batch.start..middle + 1)? { last = middle } else { first = middle + 1 }
-        }
-        let (path, migration) = self.named(last);
-        Err(Error::TooLarge { path, migration })
     }
 
     /// Returns the size of the operations of a transaction, without computed ones.

@@ -114,6 +114,23 @@ pub(super) fn batch(expected: &[Expected], from: usize, one_each: bool) -> Range
     from..later.unwrap_or(expected.len())
 }
 
+/// Returns the first migration with which a batch is too large; `None` if it is not. Searches by
+/// halving: each look at a beginning of the batch encodes all its migrations.
+pub(super) fn first_too_large<E>(
+    batch: Range<usize>,
+    is_too_large: impl Fn(Range<usize>) -> Result<bool, E>,
+) -> Result<Option<usize>, E> {
+    if !is_too_large(batch.clone())? {
+        return Ok(None);
+    }
+    let (mut first, mut last) = (batch.start, batch.end.saturating_sub(1));
+    while first < last {
+        let middle = first.midpoint(last);
+        if is_too_large(batch.start..middle + 1)? { last = middle } else { first = middle + 1 }
+    }
+    Ok(Some(last))
+}
+
 /// Returns the bytes that an operation takes in a transaction.
 pub(super) fn size(op: &Op) -> usize {
     /// The type of the operation, and two fields that only responses use.
@@ -136,6 +153,8 @@ pub(super) fn size(op: &Op) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn meta(name: &str, czxid: i64, digest: u8) -> Meta {
@@ -218,6 +237,25 @@ mod tests {
         assert!(matches!(differs, Err(Difference::Mismatch { index: 1, .. })), "{differs:?}");
         // A record without its metadata says nothing.
         assert_eq!(compare(&set, &found[..1], &[record(100), record(9)]), Ok(1));
+    }
+
+    /// A look at each beginning took 12 seconds for 2,000 migrations.
+    #[test]
+    fn few_looks_find_the_first_one_that_is_too_large() {
+        for count in [1_usize, 2, 3, 7, 8, 9, 2_000] {
+            let most = 1 + count.next_power_of_two().trailing_zeros();
+            for wanted in (0..count).step_by(count.div_ceil(50)).chain([count - 1]) {
+                let looks = Cell::new(0);
+                let found = first_too_large(5..5 + count, |batch| {
+                    looks.set(looks.get() + 1);
+                    Ok::<_, ()>(batch.contains(&(5 + wanted)))
+                });
+                assert_eq!(found, Ok(Some(5 + wanted)), "{count}");
+                assert!(looks.get() <= most, "{} looks for {count}", looks.get());
+            }
+        }
+        assert_eq!(first_too_large(0..3, |_| Ok::<_, ()>(false)), Ok(None));
+        assert_eq!(first_too_large(0..3, |_| Err("no session")), Err("no session"));
     }
 
     #[test]

@@ -247,12 +247,13 @@ impl NameService {
         Ok(nodes.into_iter().map(bound).collect())
     }
 
-    /// A binding that every client may change.
+    /// A binding that every client may change. Its data need not be readable for this handle.
     async fn look(&self, path: &str, seen: Option<Version>) -> Result<Persistent, Error> {
+        let zk = self.zk.uncompressed();
         let (children, data, stat) = loop {
-            let since = self.zk.status().epoch;
-            let children = self.zk.children(path).synced().into_future();
-            let data = self.zk.get_data(path).with_stat().into_future();
+            let since = zk.status().epoch;
+            let children = zk.children(path).synced().into_future();
+            let data = zk.get_data(path).with_stat().into_future();
             // In one round trip.
             let (children, read) = join(children, data).await;
             let not_bound = |error: zk_curator::Error| match error.kind() {
@@ -262,7 +263,7 @@ impl NameService {
             let (children, (data, stat)) = (children.map_err(not_bound)?, read.map_err(not_bound)?);
             // On one connection the children are read first. If the node is the expected one, the
             // data belong to it, or they are older and their identity is refused.
-            if self.zk.status().epoch == since {
+            if zk.status().epoch == since {
                 break (children, data, stat);
             }
         };

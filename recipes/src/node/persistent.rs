@@ -55,8 +55,10 @@ use crate::health::{HealthReporter, HealthWatch};
 /// Dropping it deletes the node in the background. All futures may be dropped at any point.
 ///
 /// # Errors
-/// Failures other than connection loss are retried every 500 ms, and reported by
-/// [`created`](Self::created) and [`health`](Self::health).
+/// [`created`](Self::created) and [`health`](Self::health) report failures other than connection
+/// loss. They are retried after pauses that grow from half a second to 30 seconds, and
+/// [`background_errors`](CuratorFramework::background_errors) reports each reason once until the
+/// node exists.
 ///
 /// # Example
 /// ```
@@ -81,7 +83,7 @@ pub struct PersistentNode {
     /// The path that was asked for.
     asked: String,
     deleted_at_end: bool,
-    known: Arc<Signal<KeptNodeState>>,
+    pub(super) known: Arc<Signal<KeptNodeState>>,
     health: HealthWatch,
 }
 
@@ -270,7 +272,8 @@ impl Drop for PersistentNode {
     }
 }
 
-fn is_present(known: &KeptNodeState) -> bool {
+/// Returns `true` if the node exists, and its session is not over.
+pub(super) fn is_present(known: &KeptNodeState) -> bool {
     known.hold.as_ref().is_some_and(NodeHold::is_alive)
 }
 

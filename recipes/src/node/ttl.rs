@@ -3,10 +3,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::debug;
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{Setbacks, Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorKind};
 
+use super::keeper::KeptNodeState;
+use super::persistent::is_present;
 use super::{PersistentNode, PersistentNodeBuilder};
 use crate::health::{Health, HealthReporter, HealthWatch};
 use crate::path::child;
@@ -67,8 +69,6 @@ use crate::path::child;
 pub struct PersistentTtlNode {
     /// Or the error that every operation returns, and the data that were to be kept.
     node: Result<PersistentNode, (Error, Bytes)>,
-    /// `true` if it has ended.
-    ended: Arc<Signal<bool>>,
     health: HealthWatch,
 }
 
@@ -150,12 +150,6 @@ impl PersistentTtlNode {
     }
 }
 
-impl Drop for PersistentTtlNode {
-    fn drop(&mut self) {
-        self.ended.set(true);
-    }
-}
-
 impl PersistentTtlNodeBuilder {
     /// The data. Default: none.
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
@@ -187,34 +181,35 @@ impl PersistentTtlNodeBuilder {
     /// # Panics
     /// Outside a tokio runtime, if the framework has no spawner.
     pub fn start(self) -> PersistentTtlNode {
-        let ended = Arc::new(Signal::new(false));
         let touch = match self.touch_path() {
             Ok(touch) => touch,
             Err(error) => {
                 let health = HealthWatch::refused(error.clone());
-                return PersistentTtlNode { node: Err((error, self.node.data)), ended, health };
+                return PersistentTtlNode { node: Err((error, self.node.data)), health };
             }
         };
         let Self { zk, node, ttl, factor, .. } = self;
         let node = node.start();
         let reporter = HealthReporter::default();
         let health = node.health().and(reporter.watch());
+        let kept = Arc::clone(&node.known);
         let toucher = Toucher {
             zk: zk.uncompressed(),
             path: touch.into(),
             ttl,
             pause: ttl / factor,
+            kept: Arc::clone(&kept),
             health: reporter,
         };
-        let end = Arc::clone(&ended);
         zk.spawn(async move {
             tokio::select! {
                 biased;
-                () = end.until(|ended| *ended) => {}
+                // With the handle, or with the task that keeps the node.
+                () = kept.until(|kept| kept.ended) => {}
                 () = toucher.run() => {}
             }
         });
-        PersistentTtlNode { node: Ok(node), ended, health }
+        PersistentTtlNode { node: Ok(node), health }
     }
 
     /// Returns the path of the child, if all settings are valid.
@@ -233,6 +228,8 @@ struct Toucher {
     path: String,
     ttl: Duration,
     pause: Duration,
+    /// The node.
+    kept: Arc<Signal<KeptNodeState>>,
     health: HealthReporter,
 }
 
@@ -240,32 +237,37 @@ impl Toucher {
     /// Ends when the framework is closed.
     async fn run(self) {
         let mut states = self.zk.states();
-        let mut reported = false;
+        let mut setbacks = Setbacks::default();
         while states.until(|status| status.state.is_connected()).await.is_some() {
             let pause = match self.touch().await {
                 Ok(()) => {
-                    reported = false;
+                    setbacks.over();
                     self.health.report(Health::Working);
                     self.pause
                 }
                 Err(error) if error.kind() == ErrorKind::Closed => return,
-                Err(error) => {
-                    debug!(path = self.path, %error, "not touched");
-                    // The parent of the child may not be there yet.
-                    if error.is_transient() || error.kind() == ErrorKind::NoNode {
-                        self.health.report(Health::Waiting);
-                    } else if !reported {
-                        reported = true;
-                        self.health.report(Health::Failed(error.clone()));
-                        self.zk.report_background_error(error);
-                    }
-                    // Soon enough to try again before it is too late; the node may not be there
-                    // yet.
-                    self.pause / 8
-                }
+                Err(error) => self.not_touched(error, &mut setbacks).await,
             };
             sleep(pause.max(Duration::from_millis(1))).await;
         }
+    }
+
+    /// Returns the pause before the next attempt.
+    async fn not_touched(&self, error: Error, setbacks: &mut Setbacks) -> Duration {
+        debug!(path = self.path, %error, "not touched");
+        let is_early = error.kind() == ErrorKind::NoNode;
+        if !is_early && !error.is_transient() {
+            setbacks.report(&self.zk, &error);
+            self.health.report(Health::Failed(error));
+            return setbacks.pause(&self.zk);
+        }
+        self.health.report(Health::Waiting);
+        if is_early {
+            // The parent of the child: it may be refused for as long as nobody repairs that.
+            self.kept.until(is_present).await;
+        }
+        // Soon enough to try again before it is too late.
+        self.pause / 8
     }
 
     async fn touch(&self) -> Result<(), Error> {

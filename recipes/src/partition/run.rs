@@ -78,7 +78,8 @@ impl<'a> Condition<'a> {
     async fn changed(&mut self) {
         match self.node.next().await {
             Some(health) => self.of_node = health,
-            // The framework is closed, which everything else notices.
+            // No task keeps the node.
+            None if matches!(self.of_node, Health::Working) => self.of_node = Health::Waiting,
             None => pending().await,
         }
     }

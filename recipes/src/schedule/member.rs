@@ -330,21 +330,23 @@ impl ScheduleMember {
             }
             SlotRunEnd::Lost => None,
         };
-        let result = match &state {
-            Some(RunState::Done) => "done",
-            Some(_) => "failed",
-            None => "lost",
-        };
-        SCHEDULE_RUNS.of(&self.site.zk, [result]).add(1);
         match &state {
             Some(RunState::Failed(why)) => warn!(slot = name, why, "a slot has failed"),
             None => warn!(slot = name, "the run of a slot was lost"),
             _ => {}
         }
-        let mut is_recorded = false;
-        if let Some(state) = &state {
-            is_recorded = record(&self.site.zk, &mut run, state, ending).await?;
-        }
+        let recorded = match &state {
+            Some(state) => record(&self.site.zk, &mut run, state, ending).await,
+            None => Ok(false),
+        };
+        let result = match &state {
+            Some(RunState::Done) if matches!(recorded, Ok(true)) => "done",
+            // The body is done, but the slot is not.
+            Some(RunState::Done) | None => "lost",
+            Some(_) => "failed",
+        };
+        SCHEDULE_RUNS.of(&self.site.zk, [result]).add(1);
+        let is_recorded = recorded?;
         let claim = run.record.claim.clone();
         drop(run);
         match state {

@@ -1,10 +1,11 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 use zk_curator::certain::{Applied, Receipt};
-use zk_curator::internal::sleep;
+use zk_curator::internal::{Locked, Setbacks, sleep};
 use zk_curator::{CreateMode, CuratorFramework, Error, ErrorCode, ErrorKind, Result, Stat};
 
 use super::again::{self, Again, between};
@@ -13,6 +14,7 @@ use super::plan;
 use super::record::{
     ClaimMode, Old, RunState, SlotRecord, may_be_forgotten, older, outdated, was_forgotten,
 };
+use crate::advice;
 use crate::path::child;
 use crate::race::{RACE_ROUNDS, is_conflict};
 use crate::random::fraction;
@@ -30,6 +32,8 @@ pub(super) struct ScheduleSite {
     pub(super) id: String,
     pub(super) mode: ClaimMode,
     receipt: Receipt,
+    /// Failures to delete old slots.
+    uncleaned: Arc<Locked<Setbacks>>,
     /// Closed when this and all claims in the background have ended.
     _alive: mpsc::Sender<()>,
 }
@@ -84,7 +88,8 @@ impl ScheduleSite {
     ) -> Self {
         let receipt = Receipt::new(zk, path);
         let (path, id) = (path.to_owned(), id.to_owned());
-        Self { zk: zk.uncompressed(), path, id, mode, receipt, _alive: alive }
+        let uncleaned = Arc::default();
+        Self { zk: zk.uncompressed(), path, id, mode, receipt, uncleaned, _alive: alive }
     }
 
     pub(super) fn slot(&self, start: i64) -> String {
@@ -286,7 +291,9 @@ impl ScheduleSite {
     ) -> Result<Option<OpenSlot>> {
         loop {
             // No herd of requests: one event, and one read.
-            self.zk.wait_gone(self.runner(start)).await?;
+            let runner = self.runner(start);
+            let gone = self.zk.wait_gone(runner.as_str());
+            advice::long_wait(&self.zk, "run", &runner, gone).await?;
             let Some((record, stat)) = self.open(start, unsure).await? else { return Ok(None) };
             let after = again.pause_of(&self.zk, &self.slot(start), &record, &stat);
             let pause = after.unwrap_or_default();
@@ -388,8 +395,10 @@ impl ScheduleSite {
         if let Err(error) = self.try_clean(starts, keep).await {
             debug!(path = self.path, %error, "old slots are not deleted yet");
             if !error.is_transient() && error.kind() != ErrorKind::Closed {
-                self.zk.report_background_error(error);
+                self.uncleaned.lock().report(&self.zk, &error);
             }
+        } else {
+            self.uncleaned.lock().over();
         }
     }
 

@@ -35,11 +35,16 @@ struct Program {
 impl Program {
     /// Starts the program; `None` if the test is skipped.
     fn start(test: &str, options: &[&str]) -> Option<Self> {
+        Self::of(env!("CARGO_BIN_EXE_zk-real"), test, options)
+    }
+
+    /// Starts a program that has servers; `None` if the test is skipped.
+    fn of(program: &str, test: &str, options: &[&str]) -> Option<Self> {
         if !real::runs(test, RealZooKeeper::available()) {
             return None;
         }
         real::default_signals();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_zk-real"))
+        let mut process = Command::new(program)
             .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -286,6 +291,23 @@ async fn a_signal_ends_a_start_that_waits_for_a_majority() {
     assert_eq!(processes.len(), 2);
     zk.signal("TERM").await;
     assert_eq!(zk.ended(processes).await.code(), Some(130));
+}
+
+#[tokio::test]
+#[ignore = "slow: scripts/test-all"]
+async fn a_signal_ends_a_start_of_chaos() {
+    let test = "a_signal_ends_a_start_of_chaos";
+    let Some(chaos) = Program::of(env!("CARGO_BIN_EXE_zk-chaos"), test, &[]) else { return };
+    let begins = until(async || chaos.processes().len() == 3);
+    timeout(PATIENCE, begins).await.expect("three servers begin");
+    let processes = chaos.processes();
+    // They never serve.
+    for process in &processes {
+        let sent = Command::new("kill").args(["-s", "STOP", &process.to_string()]).status().await;
+        assert!(sent.unwrap().success());
+    }
+    chaos.signal("TERM").await;
+    assert_eq!(chaos.ended(processes).await.code(), Some(130));
 }
 
 #[tokio::test]

@@ -4,6 +4,17 @@ use serde_json::{Value, json};
 
 use crate::program::{CONTROL, Program, TOKEN, command, refusal};
 
+/// A wait checks its condition after every transaction. The names of children are sorted for their
+/// readers, which would take long for many.
+#[test]
+fn conditions_read_no_names() {
+    let source = include_str!("../src/control/condition.rs");
+    assert!(source.contains("stat.num_children"), "children are counted otherwise");
+    for names in [".children(", ".paths(", ".ephemerals("] {
+        assert!(!source.contains(names), "a condition reads names: {names}");
+    }
+}
+
 /// Asserts that a message is an error with a code and without an `id`.
 fn assert_anonymous(message: &Value, code: &str) {
     assert_eq!(

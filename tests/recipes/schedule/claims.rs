@@ -4,17 +4,18 @@ use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_proto::Request;
 use zk_curator_proto::records::MultiOp;
+use zk_curator_proto::{ErrorCode, OpCode, Request};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{Error, OnMissed, OncePer, Schedule, Slot, SlotState};
 use zk_curator_testing::Verdict;
 use zk_curator_testing::wait::{self, idle, reached, spend};
 use zk_curator_tests::{
-    Server, connected, on_each_server, pairs, session_id, simulated, simulated_each_on,
+    Server, connected, on_each_server, pairs, rule_if, session_id, simulated, simulated_each_on,
     simulated_on, stopped_by,
 };
 
@@ -286,6 +287,27 @@ fn old_slots_are_deleted_and_nothing_else() {
         // Its run ends after its slot was deleted, and the member continues.
         stage.until_done(47).await;
         assert!(!slow.is_finished() && !stage.server.probe().exists(&slot(16)));
+    });
+}
+
+/// Each slot that this member wins tries again.
+#[test]
+fn a_refused_deletion_of_old_slots_is_reported_once() {
+    simulated_on(Stage::with_one, async |(stage, zk)| {
+        let mut errors = zk.background_errors();
+        let verdict = Verdict::Refuse(ErrorCode::NoAuth);
+        let refused = rule_if(
+            &stage.server,
+            |request| {
+                request.is(OpCode::Delete) && request.paths().any(|path| path.contains("/2026-"))
+            },
+            verdict,
+        );
+        stage.start(stage.every_minute(&zk, "a").keep(2), "a", Duration::ZERO);
+        stage.until_done(30).await;
+        assert!(refused.hits() > 5, "{} hits", refused.hits());
+        assert_eq!(errors.next().await.map(|error| error.kind()), Some(ErrorKind::NoAuth));
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
     });
 }
 

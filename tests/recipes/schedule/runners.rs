@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
+use zk_curator::{CuratorFramework, ErrorKind};
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{OncePer, Slot, SlotState};
 use zk_curator_testing::wait::{reached, spend};
@@ -56,6 +58,30 @@ fn a_slot_of_a_dead_member_is_taken_over_at_least_once() {
         assert_eq!(*runs, [("doomed".to_owned(), 1), ("heir".to_owned(), 2)]);
         let first = slots(&heir).await.remove(0);
         assert_eq!(first, (16, "heir".to_owned(), 2, SlotState::Done));
+    });
+}
+
+/// The runner of a restored tree, for example: the slot would be run for ever.
+#[test]
+fn a_runner_that_no_session_will_remove_is_reported() {
+    simulated_on(Stage::with_two, async |(stage, doomed, zk)| {
+        let of = |zk: &CuratorFramework, id: &str| {
+            stage.every_minute(zk, id).at_least_once(RetryForever::new(AFTER))
+        };
+        let victim = stage.start(of(&doomed, "doomed"), "doomed", MINUTE * 60);
+        let runner = format!("{}/runner", slot(16));
+        stage.until(|probe| probe.exists(&runner)).await;
+        victim.abort();
+        drop(victim.await);
+        doomed.close().await.unwrap();
+        zk.create(runner.as_str()).await.unwrap();
+        let mut errors = zk.background_errors();
+        stage.start(of(&zk, "heir"), "heir", Duration::ZERO);
+        let told = timeout(MINUTE * 5, errors.next()).await.unwrap().unwrap();
+        assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, runner.as_str()));
+        zk.delete(runner.as_str()).await.unwrap();
+        stage.until_done(16).await;
+        assert!(errors.next().now_or_never().is_none(), "it is reported once");
     });
 }
 

@@ -53,7 +53,7 @@ list! {
         s.and_delete(node.ownership().lost_or(|_| false), s.at()).await?;
     "framework::Ownership::lost_by": |s| {
         let node = owned(&s).await?;
-        let watch = node.ownership().confirm().await?;
+        let watch = node.ownership().confirm().await?.expect("the node exists");
     } => s.and_delete(node.ownership().lost_by(watch), s.at()).await?;
     "framework::Ownership::over": |s| { let node = owned(&s).await?; } => {
         let both = join(node.ownership().over(), node.ownership().lost());

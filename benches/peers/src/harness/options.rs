@@ -12,7 +12,8 @@ Compares zk-curator with Apache Curator, kazoo and Rust clients on one Apache Zo
 usage: zk-curator-peers [OPTION…]
 
   --rounds N            the number of rounds, in which everything runs once [3]
-  --quick               a tenth of the operations
+  --quick               a tenth of the operations, and of the warm-up before them: compares clients that have just started,
+                        so its ratios are not those of a run in full
   --smoke               a few operations of everything, to check the results; writes nothing
   --clients A,B         of rust, java, python, zookeeper-client, zookeeper-async, tokio-zookeeper
                         [all that are installed, or can be compiled]

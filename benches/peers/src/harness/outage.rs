@@ -17,9 +17,14 @@ use crate::peer::Result;
 const BEFORE: Duration = Duration::from_millis(500);
 
 impl Place<'_> {
-    /// Cuts the connection of a program for a while.
-    pub(super) async fn outage(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
-        let length = case.workload.outage().ok_or("this workload has no outage")?;
+    /// Cuts the connection of a program for a time.
+    pub(super) async fn outage(
+        &self,
+        peer: &Peer,
+        case: &Case,
+        number: usize,
+        length: Duration,
+    ) -> Result<Vec<Run>> {
         let relay = Distance::to(self.connect, Duration::ZERO)?;
         let mut talk = Talk::begin(peer, case, relay.addr(), number)?;
         talk.hear("ready").await?;

@@ -146,10 +146,12 @@ impl Place<'_> {
     /// A program that fails or takes too long, and a wrong result.
     pub(super) async fn run(&self, peer: &Peer, case: &Case, number: usize) -> Result<Vec<Run>> {
         let run = async {
+            if let Some(length) = case.workload.outage() {
+                return self.outage(peer, case, number, length).await;
+            }
             match case.workload.name {
                 "startup" => self.startup(peer, case, number).await,
                 "embedded-server" => self.embedded(peer, case, number).await,
-                _ if case.workload.outage().is_some() => self.outage(peer, case, number).await,
                 _ if reconnect(case).is_some() => self.reconnect(peer, case, number).await,
                 _ => self.workload(peer, case, number).await,
             }

@@ -1,9 +1,11 @@
 use std::any::Any;
+use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use zk_curator::Stat;
+use zk_curator::internal::unless_it_panics;
 use zk_curator::value::{Failure, FromData};
 
 /// A node in the state of its last read.
@@ -43,6 +45,12 @@ impl PartialEq for Decoded {
 
 impl Eq for Decoded {}
 
+/// The reason why data whose decoding has panicked have no value.
+fn panicked() -> Failure {
+    let why: Box<dyn Error + Send + Sync> = "its `FromData` panicked".into();
+    Failure::from(why)
+}
+
 impl CachedNode {
     pub(crate) fn new(path: &str, data: Bytes, stat: Stat) -> Self {
         Self { path: path.into(), data, stat, is_kept: true, decoded: Decoded::default() }
@@ -59,7 +67,11 @@ impl CachedNode {
     where
         T: FromData + Send + Sync + 'static,
     {
-        let decode = || T::from_data(&self.data).map(Arc::new);
+        let decode = || {
+            // A reader of many nodes must not end with one of them.
+            let decoded = unless_it_panics(|| T::from_data(&self.data));
+            decoded.unwrap_or_else(|| Err(panicked())).map(Arc::new)
+        };
         let slot = self.decoded.0.get_or_init(|| Arc::new(decode()));
         slot.downcast_ref::<Result<Arc<T>, Failure>>().cloned().unwrap_or_else(decode)
     }

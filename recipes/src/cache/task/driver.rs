@@ -1,11 +1,10 @@
 //! The task of a cache: follows its root session after session.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator::internal::sleep;
+use zk_curator::internal::{Setbacks, sleep};
 use zk_curator::{ConnectionStatus, CuratorFramework, Error, ErrorKind};
 
 use super::options::CacheOptions;
@@ -16,10 +15,6 @@ use super::wants::answer;
 use crate::cache::state::StaleCause;
 use crate::cache::told::{CheckpointEffect, CheckpointInput, Checkpoints};
 use crate::health::{Health, HealthReporter};
-
-/// The pauses before the watch is added again after a permanent error.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(crate) struct CacheDriver {
     task: CacheTaskState,
@@ -50,11 +45,11 @@ impl CacheDriver {
     /// Follows the tree, session after session.
     async fn follow(&mut self) {
         let mut states = self.task.shared.zk.states();
-        let mut pause = FIRST_PAUSE;
+        let mut setbacks = Setbacks::default();
         while states.until(|status| status.state.is_connected()).await.is_some() {
             let error = match self.session().await {
                 Ok(cause) => {
-                    pause = FIRST_PAUSE;
+                    setbacks.over();
                     self.stale(cause);
                     continue;
                 }
@@ -73,17 +68,21 @@ impl CacheDriver {
                 }
             }
             self.stale(StaleCause::Failed(error.kind()));
-            warn!(path = self.task.shared.root, %error, "the cache cannot follow its root");
             self.task.health.report(Health::Failed(error.clone()));
-            self.task.shared.zk.report_background_error(error.clone());
+            // It has followed its root since the last failure.
+            if self.task.shared.look(|contents| contents.failed.is_none()) {
+                setbacks.over();
+            }
+            if setbacks.report(&self.task.shared.zk, &error) {
+                warn!(path = self.task.shared.root, %error, "the cache cannot follow its root");
+            }
             let is_final = error.kind() == ErrorKind::InvalidPath;
             self.refuse(&error);
             self.task.shared.change(|contents| contents.failed = Some(error));
             if is_final {
                 return;
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(setbacks.pause(&self.task.shared.zk)).await;
         }
     }
 

@@ -50,6 +50,19 @@ fn commands_under_locks_are_a_deadlock() {
     assert_eq!(deadlocks(&[mutex("/a", &[1, 4]), mutex("/b", &[3, 2])]).stuck, 0);
 }
 
+/// `zkc lock /a -- zkc elect /e`, and the same the other way round.
+#[test]
+fn candidates_under_locks_are_a_deadlock() {
+    let a = || lock("/a", "lock-0000000000 @1\nlock-0000000001 @4 =x (within 0x3)");
+    let e = lock("/e", "latch-0000000000 @3 =y\nlatch-0000000001 @2 =x (within 0x1)");
+    let found = deadlocks(&[a(), e]);
+    assert_eq!(cycles(&found), ["2-3 4-1"]);
+    assert_eq!(found.stuck, 2);
+    // A candidate without the mark does other work while it waits.
+    let e = lock("/e", "latch-0000000000 @3 =y\nlatch-0000000001 @2 =x");
+    assert_eq!(deadlocks(&[a(), e]).stuck, 0);
+}
+
 #[test]
 fn a_command_that_waits_for_the_lock_above_it_is_a_deadlock() {
     let below = lock("/a", "lock-0000000000 @1\nlock-0000000001 @2 =x (within 0x1)");

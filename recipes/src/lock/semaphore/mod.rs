@@ -6,6 +6,7 @@ use std::future::{Future, IntoFuture, pending};
 use bytes::Bytes;
 use futures_util::future::{join, try_join};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use zk_curator::internal::sleep;
 use zk_curator::path::ZPath;
 use zk_curator::watch::{DataWatch, Watch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
@@ -13,6 +14,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 use super::guard::with_guard;
 use super::kazoo_semaphore::KazooSemaphore;
 use super::{Error, Guard, tag};
+use crate::advice;
 use crate::contender::Contender;
 use crate::measure::{self, WaitMeasure};
 use crate::order::OrderRule;
@@ -345,6 +347,7 @@ impl InterProcessSemaphore {
         leases: Vec<OwnedNode>,
         mut listing: PermitListing,
     ) -> Result<Option<Vec<Permit>>, Error> {
+        let mut has_looked = false;
         while !listing.grants(&leases) {
             if !listing.has(&leases) || leases.iter().any(|lease| !lease.is_ours()) {
                 return Ok(None);
@@ -363,6 +366,11 @@ impl InterProcessSemaphore {
                     (listing.names, listing.leases_watch) = self.list_leases(paths, true).await?;
                 }
                 limit = self.next_limit(&mut listing.limit_watch) => listing.limit = limit?,
+                () = sleep(advice::LONG), if !has_looked => {
+                    has_looked = true;
+                    let held = listing.names.iter().map(|name| child(&paths.leases, name));
+                    advice::of_persistent(&self.zk, "acquire", held).await;
+                }
             }
         }
         Ok(Some(self.leases(leases, listing))) // 3, and 5 when the turn is dropped

@@ -10,7 +10,7 @@ use tracing::warn;
 use zk_curator::certain::ReceiptPool;
 use zk_curator::internal::{Locked, sleep_until};
 use zk_curator::op::Started;
-use zk_curator::{ErrorKind, Ownership};
+use zk_curator::Ownership;
 
 use super::claiming::{ClaimAction, ClaimReport, Claiming};
 use super::delivery::Delivery;
@@ -377,11 +377,8 @@ impl<K: ClaimKind> TakenItem<K> for Delivery<K> {
 
 /// Returns the claim if its node still exists.
 async fn still_there<K: QueueKind>(claim: Delivery<K>) -> Result<Option<Delivery<K>>, Error> {
-    match claim.ownership().confirm().await {
-        Ok(_watch) => Ok(Some(claim)),
-        Err(error) if error.kind() == ErrorKind::OwnershipLost => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let watch = claim.ownership().confirm().await?;
+    Ok(watch.map(|_watch| claim))
 }
 
 /// Reads which of these items are gone, or claimed by other consumers.

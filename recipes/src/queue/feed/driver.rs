@@ -10,13 +10,14 @@ use tracing::debug;
 use zk_curator::internal::sleep;
 use zk_curator::op::Started;
 use zk_curator::path::ZPath;
-use zk_curator::watch::Watch;
+use zk_curator::watch::{Watch, Watched};
 use zk_curator::{CreateMode, Error, ErrorKind, OwnedNode, Stat};
 
 use super::buckets::BucketDeletion;
 use super::effects::{FeedEffect, FeedInput, FeedWatchKey, ListingOptions};
 use super::machine::FeedMachine;
 use super::watches::FeedWatches;
+use crate::advice;
 use crate::contender::Contender;
 use crate::measure;
 use crate::observe::QUEUE_DEPTH;
@@ -436,7 +437,10 @@ async fn watch_blocked(
 ) -> Result<FeedInput, Error> {
     let reads = nodes.into_iter().map(|(number, path)| async move {
         match layout.zk.get_data(&path).watched().await {
-            Ok(read) => Ok((number, Some((read.value.1.version, read.watch)))),
+            Ok(Watched { value: (_, stat), watch, .. }) => {
+                advice::of_node(&layout.zk, "next", &path, &stat);
+                Ok((number, Some((stat.version, watch))))
+            }
             Err(error) if error.kind() == ErrorKind::NoNode => Ok((number, None)),
             Err(error) => Err(error),
         }

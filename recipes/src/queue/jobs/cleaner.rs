@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator::internal::{sleep, sleep_until};
+use zk_curator::internal::{Setbacks, sleep, sleep_until};
 use zk_curator::watch::Watch;
 use zk_curator::{Error as ZkError, ErrorCode, ErrorKind};
 
@@ -13,6 +13,7 @@ use super::later;
 use super::places::{Places, is_gone, is_missing};
 use super::record::Executing;
 use super::retention::{self, Policy};
+use crate::advice;
 use crate::health::{Health, HealthReporter};
 use crate::leader::{self, LeaderSelector};
 use crate::queue::error::Error;
@@ -22,19 +23,20 @@ use crate::queue::wire::name::NamingRules;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The time after which ending an attempt is retried if it has failed.
 const STUCK: Duration = Duration::from_secs(60);
-/// The pause of a background cleaner after an error that stops it, at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// Takes part in the election, and cleans while elected, until a permanent error.
+/// Takes part in the election, and cleans while elected, until a permanent error. `setbacks` are
+/// over with the first check that succeeds.
 pub(super) async fn run(
     places: &Places,
     policy: Policy,
     health: &HealthReporter,
+    setbacks: &mut Setbacks,
 ) -> Result<(), Error> {
     let selector = LeaderSelector::within(&places.zk, places.below("cleaner"), "jobs");
     loop {
         // Correctness does not depend on a single cleaner; it saves requests.
-        let elected = selector.run_once(|_| work(places, policy, health)).await;
+        let cleaning = Box::pin(work(places, policy, health, setbacks));
+        let elected = selector.run_once(|_| cleaning).await;
         health.report(Health::Waiting);
         match elected {
             Ok(error) | Err(leader::Error::Framework(error)) => return Err(error.into()),
@@ -47,26 +49,30 @@ pub(super) async fn run(
 /// Runs the cleaner in the background until the framework is closed. After an error it reports the
 /// error, and joins the election again after a pause.
 pub(super) async fn keep_running(places: &Places, policy: Policy, health: &HealthReporter) {
-    let (mut pause, longest) = RETRY;
+    let mut setbacks = Setbacks::default();
     loop {
-        match run(places, policy, health).await {
+        match run(places, policy, health, &mut setbacks).await {
             Err(Error::Framework(error)) if error.kind() != ErrorKind::Closed => {
-                health.report(Health::Failed(error.clone()));
-                places.zk.report_background_error(error);
+                setbacks.report(&places.zk, &error);
+                health.report(Health::Failed(error));
             }
             // It returns no other error.
             Ok(()) | Err(_) => return,
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(longest);
+        sleep(setbacks.pause(&places.zk)).await;
     }
 }
 
 /// Runs all tasks of a cleaner until a permanent error, and returns that error.
-async fn work(places: &Places, policy: Policy, health: &HealthReporter) -> ZkError {
+async fn work(
+    places: &Places,
+    policy: Policy,
+    health: &HealthReporter,
+    setbacks: &mut Setbacks,
+) -> ZkError {
     tokio::select! {
         biased;
-        error = clean(places, policy.max_attempts, health) => error,
+        error = clean(places, policy.max_attempts, health, setbacks) => error,
         error = later::bring_back(places) => error,
         error = retention::sweep(places, policy) => error,
     }
@@ -79,6 +85,8 @@ struct StuckAttempts {
     foreign: BTreeSet<String>,
     /// Jobs whose end was refused, with the time of the next try.
     stuck: BTreeMap<String, Instant>,
+    /// Attempts with a lease, and the time when it is read; `None` after that.
+    leased: BTreeMap<String, Option<Instant>>,
 }
 
 impl StuckAttempts {
@@ -86,17 +94,39 @@ impl StuckAttempts {
         !self.foreign.contains(attempt)
             && self.stuck.get(attempt).is_none_or(|next| *next <= Instant::now())
     }
+
+    /// Returns the attempts that have had a lease for long, each once.
+    fn long_leased(&mut self) -> Vec<String> {
+        let now = Instant::now();
+        let is_due = |read: &mut Option<Instant>| read.take_if(|read| *read <= now).is_some();
+        let due = self
+            .leased
+            .iter_mut()
+            .filter_map(|(attempt, read)| is_due(read).then(|| attempt.clone()));
+        due.collect()
+    }
+
+    /// Returns the time of the next try or read.
+    fn next(&self) -> Option<Instant> {
+        self.stuck.values().chain(self.leased.values().flatten()).min().copied()
+    }
 }
 
 /// Cleans until a permanent error, and returns it.
-async fn clean(places: &Places, max_attempts: Option<u32>, health: &HealthReporter) -> ZkError {
+async fn clean(
+    places: &Places,
+    max_attempts: Option<u32>,
+    health: &HealthReporter,
+    setbacks: &mut Setbacks,
+) -> ZkError {
     let mut aside = StuckAttempts::default();
     loop {
         let passed = match pass(places, max_attempts, &mut aside).await {
             Ok(watch) => {
+                setbacks.over();
                 health.report(Health::Working);
-                let next = aside.stuck.values().min().copied();
-                // A watch has fired or ended, or a retry is due: check again.
+                let next = aside.next();
+                // A watch has fired or ended, or a retry or a read is due: check again.
                 tokio::select! {
                     biased;
                     _ = watch => {}
@@ -134,8 +164,13 @@ async fn pass(
     let present: BTreeSet<String> = executing.into_iter().collect();
     aside.foreign.retain(|attempt| present.contains(attempt));
     aside.stuck.retain(|attempt, _| present.contains(attempt));
+    aside.leased.retain(|attempt, _| alive.contains(attempt));
     for attempt in present {
-        if alive.contains(&attempt) || !aside.is_due(&attempt) {
+        if alive.contains(&attempt) {
+            aside.leased.entry(attempt).or_insert_with(|| Some(Instant::now() + advice::LONG));
+            continue;
+        }
+        if !aside.is_due(&attempt) {
             continue;
         }
         match end(places, &attempt, max_attempts).await {
@@ -162,6 +197,9 @@ async fn pass(
             }
         }
     }
+    // A restored lease would keep its job from all workers.
+    let leases = aside.long_leased().into_iter().map(|attempt| places.of("leases", &attempt));
+    advice::of_persistent(&places.zk, "clean", leases).await;
     Ok(leased.watch)
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use zk_curator::internal::Setbacks;
 use zk_curator::op::CreateOp;
 use zk_curator::path::ZPath;
 use zk_curator::value::ToData;
@@ -405,7 +406,8 @@ impl Jobs {
     /// Dropping it leaves the election.
     pub async fn clean(&self) -> Result<(), Error> {
         self.places.pending.check()?;
-        cleaner::run(&self.places, self.policy, &HealthReporter::default()).await
+        let (health, mut setbacks) = (HealthReporter::default(), Setbacks::default());
+        cleaner::run(&self.places, self.policy, &health, &mut setbacks).await
     }
 
     fn check_id(&self, id: &str) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{debug, warn};
-use zk_curator::internal::{millis, sleep, sleep_until};
+use zk_curator::internal::{Setbacks, millis, sleep, sleep_until};
 use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result};
 
@@ -84,7 +84,7 @@ pub(super) async fn bring_back(places: &Places) -> ZkError {
                     return error;
                 }
             } else {
-                aside.report(places, error);
+                aside.report(places, &error);
                 sleep(STUCK).await;
             }
         }
@@ -100,7 +100,7 @@ struct StuckDelayed {
     /// Jobs whose change was refused, until the next retry.
     stuck: BTreeSet<String>,
     again: Option<Instant>,
-    is_reported: bool,
+    setbacks: Setbacks,
 }
 
 impl StuckDelayed {
@@ -108,11 +108,9 @@ impl StuckDelayed {
         self.foreign.contains(name) || self.stuck.contains(name)
     }
 
-    /// Reports only the first of consecutive errors.
-    fn report(&mut self, places: &Places, error: ZkError) {
-        if !std::mem::replace(&mut self.is_reported, true) {
-            places.zk.report_background_error(error);
-        }
+    /// Reports the first of consecutive errors for each reason.
+    fn report(&mut self, places: &Places, error: &ZkError) {
+        self.setbacks.report(&places.zk, error);
     }
 }
 
@@ -153,11 +151,13 @@ async fn pass(places: &Places, aside: &mut StuckDelayed) -> Result<()> {
                 is_refused = true;
                 aside.stuck.insert((*name).clone());
                 aside.again.get_or_insert_with(|| Instant::now() + STUCK);
-                aside.report(places, error);
+                aside.report(places, &error);
             }
         }
     }
-    aside.is_reported &= is_refused || !aside.stuck.is_empty();
+    if !is_refused && aside.stuck.is_empty() {
+        aside.setbacks.over();
+    }
     let next = later.first().map(|(due, _)| *due);
     tokio::select! {
         biased;

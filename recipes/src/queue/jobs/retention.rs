@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use zk_curator::internal::{millis, sleep};
+use zk_curator::internal::{Setbacks, millis, sleep};
 use zk_curator::op::fan_out;
 use zk_curator::{Error as ZkError, ErrorKind, Result, Stat};
 
@@ -134,7 +134,7 @@ fn outdated(seen: &KnownNodes, retention: Retention, now: i64) -> Vec<(String, K
 /// Deletes kept results beyond the limits until a permanent error, and returns that error.
 pub(super) async fn sweep(places: &Places, policy: Policy) -> ZkError {
     let mut seen = [KnownNodes::new(), KnownNodes::new()];
-    let mut is_reported = false;
+    let mut setbacks = Setbacks::default();
     loop {
         let mut refused = None;
         for (end, seen) in JobEnd::ALL.into_iter().zip(&mut seen) {
@@ -153,11 +153,10 @@ pub(super) async fn sweep(places: &Places, policy: Policy) -> ZkError {
             }
         }
         match refused {
-            None => is_reported = false,
-            Some(error) if !std::mem::replace(&mut is_reported, true) => {
-                places.zk.report_background_error(error);
+            None => setbacks.over(),
+            Some(error) => {
+                setbacks.report(&places.zk, &error);
             }
-            Some(_) => {}
         }
         sleep(EVERY).await;
     }

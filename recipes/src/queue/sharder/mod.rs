@@ -288,8 +288,9 @@ impl<Q: Clone + Send + Sync + 'static> QueueSharderBuilder<Q> {
     }
 
     /// Finds the queues, or creates the first, and begins to watch them in a background task.
-    /// [`background_errors`](CuratorFramework::background_errors) reports errors of this task,
-    /// which retries.
+    /// [`background_errors`](CuratorFramework::background_errors) reports permanent errors of this
+    /// task, such as `NoAuth`, once for each reason until a check succeeds. It retries after the
+    /// interval, or after pauses that grow to 30 seconds if these are longer.
     ///
     /// # Errors
     /// * [`Error::Zero`] for a setting of zero.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{Setbacks, Signal, sleep};
 use zk_curator::op::fan_out;
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
@@ -60,28 +60,16 @@ impl<Q: Clone + Send + Sync + 'static> SharderTask<Q> {
         stop: CancellationToken,
     ) -> Result<(), Error> {
         let mut states = self.zk.states();
-        let mut reported = false;
+        let mut setbacks = Setbacks::default();
         loop {
-            match self.check(&candidate).await {
+            let pause = match self.check(&candidate).await {
                 Ok(()) => {
-                    reported = false;
+                    setbacks.over();
                     self.health.report(Health::Working);
+                    self.interval
                 }
-                Err(error) => {
-                    debug!(path = %self.path, %error, "the queues were not checked");
-                    match error {
-                        Error::Framework(error)
-                            if !error.is_transient() && error.kind() != ErrorKind::Closed =>
-                        {
-                            self.health.report(Health::Failed(error.clone()));
-                            if !std::mem::replace(&mut reported, true) {
-                                self.zk.report_background_error(error);
-                            }
-                        }
-                        _ => self.health.report(Health::Waiting),
-                    }
-                }
-            }
+                Err(error) => self.not_checked(error, &mut setbacks),
+            };
             let changed = async {
                 match self.watch.take() {
                     Some(watch) => drop(watch.await),
@@ -93,13 +81,31 @@ impl<Q: Clone + Send + Sync + 'static> SharderTask<Q> {
                 () = stop.cancelled() => break,
                 _ = states.until(|_| false) => break,
                 () = changed => {}
-                () = sleep(self.interval) => {}
+                () = sleep(pause) => {}
             }
         }
         match candidate.close().await {
             // The framework is.
             Err(crate::leader::Error::Closed { .. }) => Ok(()),
             left => left.map_err(|error| of_election(error, self.path.as_str())),
+        }
+    }
+
+    /// Returns the pause before the next check.
+    fn not_checked(&self, error: Error, setbacks: &mut Setbacks) -> Duration {
+        debug!(path = %self.path, %error, "the queues were not checked");
+        match error {
+            Error::Framework(error)
+                if !error.is_transient() && error.kind() != ErrorKind::Closed =>
+            {
+                setbacks.report(&self.zk, &error);
+                self.health.report(Health::Failed(error));
+                self.interval.max(setbacks.pause(&self.zk))
+            }
+            _ => {
+                self.health.report(Health::Waiting);
+                self.interval
+            }
         }
     }
 

@@ -30,6 +30,7 @@ mod unix {
     use std::time::Duration;
 
     use lexopt::{Arg, Parser, ValueExt};
+    use tokio::runtime::Runtime;
     use zk_curator_real::chaos::{Chaos, Report};
     use zk_curator_sim::{Scenario, Sim, scenarios};
     use zk_curator_testing::{stop_signal, with_causes};
@@ -53,6 +54,11 @@ run could not be made, or no round could be judged, because ZooKeeper before 3.9
   --list                      print the names of the scenarios
   -h, --help                  print this";
 
+    /// The time that the start of servers has to notice the end of the program. It would otherwise
+    /// last until they serve, which they may never do. Servers that it has started end with this
+    /// process.
+    const END_TIMEOUT: Duration = Duration::from_secs(1);
+
     enum Task {
         Print(String),
         Run(Chaos),
@@ -75,8 +81,14 @@ run could not be made, or no round could be judged, because ZooKeeper before 3.9
         })
     }
 
-    #[tokio::main]
-    async fn run(chaos: &Chaos) -> Result<ExitCode, Box<dyn Error>> {
+    fn run(chaos: &Chaos) -> Result<ExitCode, Box<dyn Error>> {
+        let runtime = Runtime::new()?;
+        let code = runtime.block_on(run_until_stopped(chaos));
+        runtime.shutdown_timeout(END_TIMEOUT);
+        code
+    }
+
+    async fn run_until_stopped(chaos: &Chaos) -> Result<ExitCode, Box<dyn Error>> {
         // Without this handler, a signal would leave servers and clients behind.
         let stopped = stop_signal()?;
         let report = tokio::select! {

@@ -3,25 +3,19 @@
 //! persistent one has its name, and says so. One that may not be created is tried again ever more
 //! slowly.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator::acl::AclProvider;
 use zk_curator::{Acl, CreateMode, CuratorFramework, ErrorCode, ErrorKind, Permissions};
 use zk_curator_recipes::node::PersistentNode;
 
 use super::Scenario;
+use super::support::creates::Creates;
 use crate::{Client, Failure};
 
 const NODES: &str = "/nodes";
 /// The name of a node that may not be created.
 const FORBIDDEN: &str = "forbidden";
-/// For how long a keeper tries to create such a node, and the greatest number of its tries: their
-/// pauses double.
-const TRIED: Duration = Duration::from_secs(10);
-const MOST_TRIES: u32 = 12;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "persistent_node",
@@ -31,7 +25,7 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 );
 
 async fn work(client: Client) -> Result<(), Failure> {
-    let creates = Creates::default();
+    let creates = Creates::of(|path| path.ends_with(FORBIDDEN));
     let zk = client.connect_with(client.framework().acl_provider(creates.clone())).await?;
     // A second client reads the nodes, after a sync.
     let other = client.connect().await?;
@@ -116,25 +110,7 @@ async fn is_tried_slowly(
         Err(error) if error.code() == Some(ErrorCode::NoAuth) => {}
         created => return Err(format!("{created:?} at {path}, which is forbidden").into()),
     }
-    sleep(TRIED).await;
-    let tries = creates.0.load(Ordering::Relaxed);
-    if tries > MOST_TRIES {
-        return Err(format!("{path} was tried {tries} times in {TRIED:?}").into());
-    }
-    Ok(())
-}
-
-/// Counts how often a node is created that may not be.
-#[derive(Debug, Clone, Default)]
-struct Creates(Arc<AtomicU32>);
-
-impl AclProvider for Creates {
-    fn acl(&self, path: &str) -> Vec<Acl> {
-        if path.ends_with(FORBIDDEN) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-        Acl::open_unsafe()
-    }
+    creates.are_tried_slowly(&path).await
 }
 
 /// Checks that a node has these data, if it exists. It may be gone with its session.

@@ -1,16 +1,20 @@
 //! [`PersistentTtlNode`]: clients keep nodes with a time to live. A node that is touched stays, and
-//! one whose client has gone disappears after its time.
+//! one whose client has gone disappears after its time. Touches that are refused are repeated ever
+//! more slowly.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator::{Acl, CuratorFramework, ErrorKind, Permissions};
 use zk_curator_recipes::node::PersistentTtlNode;
 
 use super::Scenario;
+use super::support::creates::Creates;
 use crate::{Client, Failure};
 
 const NODES: &str = "/workers";
+/// The name of a node below which none may be created.
+const CHILDLESS: &str = "childless";
 /// The longest time between two looks of the servers for nodes that have expired.
 const REAPING: Duration = Duration::from_secs(2);
 
@@ -26,7 +30,8 @@ pub(super) const SCENARIO: Scenario = Scenario::new(
 );
 
 async fn work(client: Client) -> Result<(), Failure> {
-    let zk = client.connect().await?;
+    let creates = Creates::of(|path| path.contains("/childless/"));
+    let zk = client.connect_with(client.framework().acl_provider(creates.clone())).await?;
     let (path, ttl) = (format!("{NODES}/{}", client.number()), client.session_timeout());
     let keep = |data: String| PersistentTtlNode::builder(&zk, &path, ttl).data(data).start();
     while client.next_round().is_some() {
@@ -60,6 +65,24 @@ async fn work(client: Client) -> Result<(), Failure> {
         None => client.checked("that a node disappears after its time to live"),
         Some(stat) => return Err(format!("{path} is there after its time: {stat:?}").into()),
     }
+    is_touched_slowly(&client, &zk, &creates).await
+}
+
+/// Keeps a node whose child may not be created.
+async fn is_touched_slowly(
+    client: &Client,
+    zk: &CuratorFramework,
+    creates: &Creates,
+) -> Result<(), Failure> {
+    let path = format!("{NODES}/{}/{CHILDLESS}", client.unique());
+    let rights = vec![Acl::new(Permissions::READ | Permissions::WRITE, "world", "anyone")];
+    let create = zk.create(path.as_str()).acl(rights).creating_parents_as_containers();
+    create.idempotent().await?;
+    let node = PersistentTtlNode::builder(zk, path.as_str(), Duration::from_secs(1)).start();
+    node.created().await?;
+    creates.are_tried_slowly(&path).await?;
+    drop(node);
+    zk.delete(path).quietly().await?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use zk_curator::internal::Locked;
+use zk_curator::internal::{Locked, unless_it_panics};
 use zk_curator::value::FromData;
 
 use super::cache::TypedCache;
@@ -32,7 +32,7 @@ struct Entries<K, T> {
 
 impl<T: FromData + Send + Sync + 'static> TypedCache<T> {
     /// Returns an index of the nodes by a key. `key` runs under a lock of the index, so it must be
-    /// short, and must neither use the index nor panic.
+    /// short, and must not use the index. A node for which it panics has no key.
     pub fn index_by<K: Ord + Clone>(
         &self,
         key: impl Fn(&T) -> K + Send + Sync + 'static,
@@ -89,8 +89,9 @@ impl<K: Ord + Clone, T: FromData + Send + Sync + 'static> Entries<K, T> {
         self.remove(&node.path);
         let path = node.path.clone();
         let node = TypedNode::of(node);
-        if let Ok(value) = &node.value {
-            let key = key(value);
+        if let Ok(value) = &node.value
+            && let Some(key) = unless_it_panics(|| key(value))
+        {
             self.keys.insert(path.clone(), key.clone());
             self.nodes.entry(key).or_default().insert(path, node);
         }

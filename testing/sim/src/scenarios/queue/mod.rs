@@ -8,7 +8,7 @@ mod taking;
 use zk_curator_recipes::queue::PutMode;
 
 use self::claiming::{Kind, MOST_DELIVERIES, consume};
-use self::sharded::{LEADER, QUEUES, shard};
+use self::sharded::{FULL_QUEUES, LEADER, QUEUES, shard};
 use self::taking::{MOST_AT_HAND, Taken, take};
 use super::Scenario;
 use super::support::items::{DEAD, DEAD_LOCKS, IDS, LOCKS, QUEUE};
@@ -105,6 +105,8 @@ pub(super) const SHARDED: Scenario = Scenario::new(
             LEADER,
             LOCKS,
             "/queue-locks/*",
+            FULL_QUEUES,
+            "/full-queues/**",
         ])
     },
 );

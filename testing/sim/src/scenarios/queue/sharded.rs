@@ -1,25 +1,30 @@
 //! [`QueueSharder`]: clients put items into one of several queues, and take them from all of them.
+//! Checks that are refused are repeated ever more slowly.
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zk_curator::CuratorFramework;
+use zk_curator::{Acl, CuratorFramework, Permissions};
 use zk_curator_recipes::queue::{DistributedQueue, QueueSharder};
 
 use super::claiming::{Kind, settle};
 use crate::scenarios::support::calling::started;
+use crate::scenarios::support::creates::Creates;
 use crate::scenarios::support::items::{LOCKS, put};
 use crate::{Client, Failure};
 
 /// The parent of the queues, and the path of the election.
 pub(super) const QUEUES: &str = "/queues";
 pub(super) const LEADER: &str = "/queues-leader";
+/// The parent of queues that are full, next to which no other may be created.
+pub(super) const FULL_QUEUES: &str = "/full-queues";
 /// So few that the leader adds queues.
 const FULL: u32 = 2;
 const MOST_QUEUES: usize = 3;
 
 pub(super) async fn shard(client: Client) -> Result<(), Failure> {
-    let zk = client.connect().await?;
+    let creates = Creates::of(|path| path.starts_with(FULL_QUEUES) && path.contains("/queue-"));
+    let zk = client.connect_with(client.framework().acl_provider(creates.clone())).await?;
     let open = || {
         QueueSharder::builder(&zk, QUEUES, LEADER, |zk, path| DistributedQueue::new(zk, path))
             .new_queue_threshold(FULL)
@@ -45,6 +50,26 @@ pub(super) async fn shard(client: Client) -> Result<(), Failure> {
     while !is_empty(&zk, &sharder).await {
         take(&client, &sharder).await?;
     }
+    sharder.close().await?;
+    is_checked_slowly(&client, &zk, &creates).await
+}
+
+/// Keeps a sharder that needs another queue, which may not be created.
+async fn is_checked_slowly(
+    client: &Client,
+    zk: &CuratorFramework,
+    creates: &Creates,
+) -> Result<(), Failure> {
+    let path = format!("{FULL_QUEUES}/{}", client.unique());
+    let sharder = QueueSharder::builder(zk, path.as_str(), format!("{path}-leader"), |zk, path| {
+        DistributedQueue::new(zk, path)
+    });
+    let sharder =
+        sharder.new_queue_threshold(1).check_every(Duration::from_millis(50)).open().await?;
+    let read = vec![Acl::new(Permissions::READ, "world", "anyone")];
+    zk.set_acl(path.as_str(), read).await?;
+    sharder.queue().put("one").await?;
+    creates.are_tried_slowly(&path).await?;
     sharder.close().await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod calling;
 pub(super) mod claimed;
+pub(super) mod creates;
 pub(super) mod driving;
 pub(super) mod exclusive;
 pub(super) mod holding;
