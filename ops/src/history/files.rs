@@ -143,12 +143,6 @@ impl Files {
         }
         Ok(())
     }
-
-    /// Returns the index of the first log that can contain transactions after `zxid`.
-    pub(super) fn first_log_after(&self, zxid: i64) -> usize {
-        let later = self.logs.partition_point(|log| log.zxid <= zxid);
-        later.saturating_sub(1)
-    }
 }
 
 /// Reads a transaction id as servers write it: in hexadecimal digits, without leading zeros.
@@ -170,13 +164,5 @@ mod tests {
         for other in ["", "00", "-1", "+1", "1G", "1A", "5.bak", "10000000000000000"] {
             assert_eq!(zxid_of(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn the_first_log_may_begin_before_the_transaction() {
-        let log = |zxid| LogFile { path: PathBuf::new(), zxid, length: 0 };
-        let files = Files { logs: vec![log(1), log(5), log(9)], snapshots: Vec::new() };
-        let first = [0, 1, 4, 5, 8, 9, 100].map(|zxid| files.first_log_after(zxid));
-        assert_eq!(first, [0, 0, 0, 1, 1, 2, 2]);
     }
 }

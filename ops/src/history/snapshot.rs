@@ -134,6 +134,13 @@ impl Snapshot {
         &self.path
     }
 
+    /// Returns the position in the uncompressed content, in bytes: of the last node that was
+    /// returned.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.feed.offset()
+    }
+
     /// Returns the sessions that were open.
     #[must_use]
     pub fn sessions(&self) -> &[SnapshotSession] {

@@ -29,8 +29,8 @@ pub(super) const ROOT: NodeId = 0;
 /// snapshot has it: servers count the statistics of quotas by themselves, without transactions.
 pub struct Tree {
     pub(super) nodes: Arena,
-    pub(super) names: Lookup,
-    pub(super) acls: AclTable,
+    names: Lookup,
+    acls: AclTable,
     /// The session timeouts, in milliseconds.
     pub(super) sessions: BTreeMap<i64, i32>,
     pub(super) ephemerals: HashMap<i64, HashSet<NodeId>>,
@@ -129,10 +129,9 @@ impl Tree {
     pub(super) fn apply(&mut self, header: &TxnHeader, txn: &Txn<'_>) -> bool {
         match txn {
             Txn::Multi(multi) if multi.is_failed() => true,
-            Txn::Multi(multi) => {
-                let apply = |fits, (op, part)| self.apply_one(op, header, &part) && fits;
-                multi.parts().fold(true, apply)
-            }
+            Txn::Multi(multi) => multi
+                .parts()
+                .fold(true, |fits, (op, part)| self.apply_one(op, header, &part) && fits),
             txn => self.apply_one(header.op, header, txn),
         }
     }
@@ -233,8 +232,8 @@ impl Tree {
         true
     }
 
-    /// Deletes the ephemeral nodes of a session: the paths of the transaction, whoever owns them
-    /// now, and then those that the session owns.
+    /// Deletes the paths of the transaction, and the ephemeral nodes that the session still owns
+    /// then. A server deletes a path of the transaction even if another session owns it.
     fn close_session<'a>(
         &mut self,
         session: i64,
