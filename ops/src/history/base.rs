@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::continuity::is_first;
+use super::continuity::{Gap, is_first};
 use super::error::{Error, Result};
 use super::files::{Files, SnapshotFile};
 use super::log::{DEFAULT_MAX_RECORD, Log, Skipped};
@@ -150,6 +150,14 @@ impl Base {
             }
         }
         Ok((Self::initial(files, settings)?, skipped))
+    }
+
+    /// Returns the newest tree that contains all transactions that are missing in a gap of the
+    /// logs. A server that was behind receives a snapshot in place of the transactions.
+    pub(super) fn in_gap(files: &Files, settings: &Settings, gap: &Gap) -> Result<Option<Self>> {
+        let is_in_gap = |file: &&SnapshotFile| gap.is_bridged_by(file.zxid);
+        let Some(file) = files.snapshots.iter().rev().find(is_in_gap) else { return Ok(None) };
+        Self::load(file, settings).map(Some)
     }
 }
 

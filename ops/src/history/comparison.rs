@@ -57,6 +57,11 @@ impl Comparison {
         Self { settled_at, of_snapshots, report: DigestReport::default() }
     }
 
+    /// Continues with the tree of a snapshot.
+    pub(super) const fn restart(&mut self, settled_at: Option<i64>) {
+        self.settled_at = settled_at;
+    }
+
     /// Compares the digest of the tree after a transaction, and those in snapshots.
     pub(super) fn compare(
         &mut self,

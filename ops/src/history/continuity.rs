@@ -16,6 +16,15 @@ pub struct Gap {
     pub path: PathBuf,
 }
 
+impl Gap {
+    /// Returns `true` if a snapshot that contains all transactions up to `zxid` makes up for the
+    /// missing ones.
+    #[must_use]
+    pub const fn is_bridged_by(&self, zxid: i64) -> bool {
+        zxid >= self.after && zxid < self.next && follows(zxid, self.next)
+    }
+}
+
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} continues with {:#x}", self.path.display(), self.next)

@@ -9,7 +9,7 @@ use super::records::Record;
 
 /// A reader of the log files of a server, in order, in the memory of one [`Log`].
 ///
-/// The ids of the transactions are not checked: see [`check`](super::check()) for gaps. A file that
+/// The ids of the transactions are not checked: see [`Check`](super::Check) for gaps. A file that
 /// ends with an incomplete record is followed by the next file.
 ///
 /// The transactions at the end of the last log may not be committed: a server writes them before

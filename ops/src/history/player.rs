@@ -60,7 +60,8 @@ pub(super) struct Player {
     pub(super) time_ms: Option<i64>,
     /// The last transaction that the snapshot may contain changes of.
     fuzzy_until: Option<i64>,
-    continues_after_gaps: bool,
+    files: Files,
+    settings: Settings,
     pub(super) gaps: Vec<Gap>,
     pub(super) transactions: u64,
     /// The number of transactions that did not fit the tree after the fuzzy range.
@@ -87,7 +88,8 @@ impl Player {
             zxid: base.zxid,
             time_ms: None,
             fuzzy_until: base.fuzzy_until,
-            continues_after_gaps: settings.skips_damaged,
+            files: files.clone(),
+            settings: settings.clone(),
             gaps: Vec::new(),
             transactions: 0,
             misfits: 0,
@@ -104,17 +106,29 @@ impl Player {
             match self.order.place(zxid, self.logs.path()) {
                 Place::Next => {}
                 Place::Old => continue,
-                Place::AfterGap(gap) if self.continues_after_gaps => self.gaps.push(gap),
-                Place::AfterGap(gap) => return Err(Error::Gap { gap }),
+                Place::AfterGap(gap) => self.bridge(gap)?,
             }
             let Some(record) = self.logs.record()? else { break };
-            let fits = self.tree.apply(&record.header, &record.txn);
+            let fits = self.tree.apply(&record);
             if !fits && self.fuzzy_until.is_some_and(|until| zxid > until) {
                 self.misfits += 1;
             }
             self.transactions += 1;
             (self.zxid, self.time_ms) = (zxid, Some(time_ms));
             self.comparison.compare(zxid, record.digest, self.tree.digest());
+        }
+        Ok(())
+    }
+
+    /// Continues with the snapshot that makes up for missing transactions, if there is one.
+    fn bridge(&mut self, gap: Gap) -> Result<()> {
+        if let Some(base) = Base::in_gap(&self.files, &self.settings, &gap)? {
+            self.comparison.restart(base.fuzzy_until);
+            (self.tree, self.fuzzy_until) = (base.tree, base.fuzzy_until);
+        } else if self.settings.skips_damaged {
+            self.gaps.push(gap);
+        } else {
+            return Err(Error::Gap { gap });
         }
         Ok(())
     }

@@ -54,6 +54,32 @@ impl<'a> Record<'a> {
         };
         Ok(Self { header, txn, digest })
     }
+
+    /// Returns the changes of the transaction, with their types: the transaction itself, or the
+    /// parts of a multi; none if a multi failed.
+    #[must_use]
+    pub const fn applied(&self) -> Applied<'a> {
+        match self.txn {
+            Txn::Multi(multi) if multi.is_failed() => Applied { single: None, parts: None },
+            Txn::Multi(multi) => Applied { single: None, parts: Some(multi.parts()) },
+            txn => Applied { single: Some((self.header.op, txn)), parts: None },
+        }
+    }
+}
+
+/// An iterator over the changes of a transaction: see [`Record::applied`].
+#[derive(Debug, Clone)]
+pub struct Applied<'a> {
+    single: Option<(OpCode, Txn<'a>)>,
+    parts: Option<Parts<'a>>,
+}
+
+impl<'a> Iterator for Applied<'a> {
+    type Item = (OpCode, Txn<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.single.take().or_else(|| self.parts.as_mut()?.next())
+    }
 }
 
 /// The header of a transaction.

@@ -10,29 +10,20 @@ use super::log::Log;
 ///
 /// Times are those of the leader's clock. They can go back when the leader changes.
 pub(super) fn zxid_at(files: &Files, settings: &Settings, time_ms: i64) -> Result<i64> {
-    let mut found = None;
     for file in files.logs.iter().rev() {
         let mut log = open(file, settings)?;
-        if !log.advance()? {
-            continue;
-        }
         let mut last = None;
-        loop {
-            let Some((zxid, time)) = log.position() else { break };
-            if time > time_ms {
-                break;
-            }
-            last = Some(zxid);
-            if !log.advance()? {
-                break;
+        while log.advance()? {
+            match log.position() {
+                Some((zxid, time)) if time <= time_ms => last = Some(zxid),
+                _ => break,
             }
         }
-        if last.is_some() {
-            found = last;
-            break;
+        if let Some(zxid) = last {
+            return Ok(zxid);
         }
     }
-    found.ok_or(Error::NoLogs { time_ms })
+    Err(Error::NoLogs { time_ms })
 }
 
 fn open(file: &LogFile, settings: &Settings) -> Result<Log> {

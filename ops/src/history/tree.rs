@@ -12,7 +12,7 @@ use super::digest::node_digest;
 use super::error::Damage;
 use super::lists::AclList;
 use super::lookup::Lookup;
-use super::records::{CreateTxn, SetAclTxn, SetDataTxn, Txn, TxnHeader};
+use super::records::{CreateTxn, Record, SetAclTxn, SetDataTxn, Txn, TxnHeader};
 use super::scope::{Scope, canonical};
 use super::snapshot::{SnapshotNode, SnapshotSession};
 use super::stat::{Owner, StoredStat};
@@ -126,17 +126,13 @@ impl Tree {
     /// A fuzzy snapshot contains the effects of some of the transactions that follow it. Applying
     /// them again must not fail, and leads to the same tree. Returns `false` if the transaction
     /// does not fit the tree: outside the range of a fuzzy snapshot, something is missing then.
-    pub(super) fn apply(&mut self, header: &TxnHeader, txn: &Txn<'_>) -> bool {
-        match txn {
-            Txn::Multi(multi) if multi.is_failed() => true,
-            Txn::Multi(multi) => multi
-                .parts()
-                .fold(true, |fits, (op, part)| self.apply_one(op, header, &part) && fits),
-            txn => self.apply_one(header.op, header, txn),
-        }
+    pub(super) fn apply(&mut self, record: &Record<'_>) -> bool {
+        let header = &record.header;
+        record.applied().fold(true, |fits, (op, txn)| self.apply_one(op, header, &txn) && fits)
     }
 
-    fn apply_one(&mut self, op: OpCode, header: &TxnHeader, txn: &Txn<'_>) -> bool {
+    /// Applies one change of a transaction.
+    pub(super) fn apply_one(&mut self, op: OpCode, header: &TxnHeader, txn: &Txn<'_>) -> bool {
         match txn {
             Txn::Create(create) => self.create(op, header, create),
             Txn::Delete { path } => self.delete(path, header.zxid),

@@ -1,0 +1,233 @@
+//! The authors of deletions.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use zk_curator::SessionId;
+
+use super::change::{Change, Moment, Operation};
+use super::changes::Changes;
+use super::error::Result;
+use super::index::Index;
+use super::recipe_names::RecipeNode;
+use super::records::{Record, Txn};
+use super::scope::canonical;
+use super::sessions::SessionHistory;
+use super::snapshot::Snapshot;
+use super::stat::Owner;
+
+/// The longest pause between two deletions of one run, in milliseconds.
+const PAUSE_MS: i64 = 10_000;
+/// The maximum number of other changes of an author that are listed.
+const LISTED: usize = 1000;
+
+/// The deletion of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deletion {
+    /// The deletion, with its reason and, if data was requested, the last data.
+    pub change: Change,
+    /// The first transaction of the run of deletions that this one ends. A node can be deleted only
+    /// after its children: the run are the deletions below the node by one session, with pauses of
+    /// at most ten seconds and no other change below the node between them. The subtree as it was
+    /// before the run is that of the transaction before this one.
+    pub first: Moment,
+    /// The number of nodes that the run deleted, including this one.
+    pub nodes: u64,
+    /// The recipe that the name of the node belongs to.
+    pub recipe: Option<RecipeNode>,
+}
+
+/// A session, and what it did at the time of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Author {
+    /// The session.
+    pub session: SessionHistory,
+    /// The ephemeral nodes that it created, by path. Their data often tells which service it was.
+    pub ephemerals: Vec<EphemeralHistory>,
+    /// Its changes near the requested time: the first 1000.
+    pub nearby: Vec<Change>,
+    /// The number of its changes near the requested time.
+    pub nearby_count: u64,
+}
+
+/// An ephemeral node of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EphemeralHistory {
+    /// The node.
+    pub path: String,
+    /// Its last data; `None` for Java's `null`.
+    pub data: Option<Bytes>,
+    /// Its creation; `None` if it was created before the logs.
+    pub created: Option<Moment>,
+    /// Its deletion; `None` if it was not deleted within the logs.
+    pub deleted: Option<Moment>,
+}
+
+impl Index {
+    /// Returns the deletions of a node, the oldest first. The paths, the session and the operations
+    /// of the index have no effect; [`with_data`](Index::with_data), times and transactions have.
+    ///
+    /// # Errors
+    /// The errors of reading the files.
+    pub fn deletions(&self, path: &str) -> Result<Vec<Deletion>> {
+        let (mut deletions, mut run) = (Vec::new(), None::<Run>);
+        for change in self.of_subtree(path)? {
+            let change = change?;
+            if change.operation != Operation::Delete {
+                run = None;
+                continue;
+            }
+            let mut current = match run.take() {
+                Some(run) if run.includes(&change) => run,
+                _ => Run { session: change.session, first: change.at, last: change.at, nodes: 0 },
+            };
+            current.last = change.at;
+            current.nodes += 1;
+            if change.path.as_deref() == Some(canonical(path)) {
+                let recipe = RecipeNode::of(path);
+                let Run { first, nodes, .. } = current;
+                deletions.push(Deletion { change, first, nodes, recipe });
+            } else {
+                run = Some(current);
+            }
+        }
+        Ok(deletions)
+    }
+
+    /// Returns the session of a change, its ephemeral nodes, and its changes within `within_ms`
+    /// milliseconds before and after the change. Filters of the index have no effect.
+    ///
+    /// # Errors
+    /// The errors of reading the files.
+    pub fn author(&self, session: SessionId, at: Moment, within_ms: u32) -> Result<Author> {
+        let mut found = self.clone().session(session).sessions()?;
+        let history = found.pop().unwrap_or(SessionHistory {
+            id: session,
+            timeout_ms: None,
+            begun: None,
+            ended: None,
+            last: None,
+            transactions: 0,
+        });
+        let mut ephemerals = BTreeMap::new();
+        if history.begun.is_none() {
+            self.ephemerals_in_snapshot(session, at, &mut ephemerals)?;
+        }
+        let mut logs = self.logs();
+        while let Some(record) = logs.next_record()? {
+            follow_ephemerals(session, &record, &mut ephemerals);
+        }
+        let within = i64::from(within_ms);
+        let times = (at.time_ms.saturating_sub(within), at.time_ms.saturating_add(within));
+        let (mut nearby, mut nearby_count) = (Vec::new(), 0);
+        for change in self.near(session, times)? {
+            let change = change?;
+            nearby_count += 1;
+            if nearby.len() < LISTED {
+                nearby.push(change);
+            }
+        }
+        let ephemerals = ephemerals.into_values().collect();
+        Ok(Author { session: history, ephemerals, nearby, nearby_count })
+    }
+
+    /// Returns the changes of a node and of the nodes below it.
+    fn of_subtree(&self, path: &str) -> Result<Changes> {
+        let mut index = self.clone();
+        (index.settings.scope, index.selection.session) = (Default::default(), None);
+        index.selection.operations = None;
+        index.below(path).with_states(true).changes()
+    }
+
+    /// Returns the changes of a session at some times.
+    fn near(&self, session: SessionId, times: (i64, i64)) -> Result<Changes> {
+        let mut index = Self::new(&self.files).session(session).with_states(false);
+        index.settings.skips_damaged = self.settings.skips_damaged;
+        index.settings.max_record = self.settings.max_record;
+        index.selection.times = times;
+        index.changes()
+    }
+
+    /// Adds the ephemeral nodes of a session in the last snapshot that is not newer than a moment.
+    fn ephemerals_in_snapshot(
+        &self,
+        session: SessionId,
+        at: Moment,
+        ephemerals: &mut BTreeMap<String, EphemeralHistory>,
+    ) -> Result<()> {
+        let is_old = |zxid: i64| zxid <= at.zxid;
+        let Some(file) = self.files.snapshots.iter().rev().find(|file| is_old(file.zxid)) else {
+            return Ok(());
+        };
+        let mut snapshot = Snapshot::open(&file.path)?.max_record(self.settings.max_record);
+        while let Some(node) = snapshot.next_node()? {
+            if node.stat.owner() == Owner::Session(session) {
+                let path = node.path.to_owned();
+                let data = node.data.map(Bytes::copy_from_slice);
+                let zxid = node.stat.czxid;
+                let created = Some(Moment { zxid, time_ms: node.stat.ctime });
+                let history = EphemeralHistory { path: path.clone(), data, created, deleted: None };
+                ephemerals.insert(path, history);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletions of one session, one after another.
+#[derive(Debug)]
+struct Run {
+    session: SessionId,
+    first: Moment,
+    last: Moment,
+    nodes: u64,
+}
+
+impl Run {
+    fn includes(&self, change: &Change) -> bool {
+        let pause = change.at.time_ms.saturating_sub(self.last.time_ms);
+        change.session == self.session && pause <= PAUSE_MS
+    }
+}
+
+/// Follows the ephemeral nodes of a session through a transaction.
+fn follow_ephemerals(
+    session: SessionId,
+    record: &Record<'_>,
+    ephemerals: &mut BTreeMap<String, EphemeralHistory>,
+) {
+    let header = &record.header;
+    let at = Moment::of(header);
+    for (_, txn) in record.applied() {
+        match txn {
+            Txn::Create(create) if create.owner(header.session) == Owner::Session(session) => {
+                let path = create.path.to_owned();
+                let data = create.data.map(Bytes::copy_from_slice);
+                let created = Some(at);
+                let history = EphemeralHistory { path: path.clone(), data, created, deleted: None };
+                ephemerals.insert(path, history);
+            }
+            Txn::SetData(set) => {
+                if let Some(node) = ephemerals.get_mut(set.path)
+                    && node.deleted.is_none()
+                {
+                    node.data = set.data.map(Bytes::copy_from_slice);
+                }
+            }
+            Txn::Delete { path } => {
+                if let Some(node) = ephemerals.get_mut(path) {
+                    node.deleted = node.deleted.or(Some(at));
+                }
+            }
+            Txn::CloseSession(_) if header.session == session => {
+                for node in ephemerals.values_mut() {
+                    node.deleted = node.deleted.or(Some(at));
+                }
+            }
+            _ => {}
+        }
+    }
+}
