@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use zk_curator::SessionId;
-use zk_curator_proto::OpCode;
 
 use super::change::{Moment, SessionEnd};
 use super::error::{Error, Result};
@@ -31,7 +30,7 @@ pub struct SessionHistory {
 }
 
 impl SessionHistory {
-    const fn new(id: SessionId) -> Self {
+    pub(super) const fn new(id: SessionId) -> Self {
         Self { id, timeout_ms: None, begun: None, ended: None, last: None, transactions: 0 }
     }
 
@@ -71,8 +70,7 @@ impl Index {
         while let Some(record) = logs.next_record()? {
             let id = record.header.session;
             // The leader's own requests have no session.
-            let has_session = id.get() != 0 && record.header.op != OpCode::DeleteContainer;
-            if has_session && is_selected(id) {
+            if id.get() != 0 && is_selected(id) {
                 let session = sessions.entry(id).or_insert_with(|| SessionHistory::new(id));
                 session.add(&record);
             }

@@ -11,7 +11,7 @@ use super::error::Result;
 use super::index::Index;
 use super::recipe_names::RecipeNode;
 use super::records::{Record, Txn};
-use super::scope::canonical;
+use super::scope::{Scope, canonical};
 use super::sessions::SessionHistory;
 use super::snapshot::Snapshot;
 use super::stat::Owner;
@@ -66,6 +66,14 @@ pub struct EphemeralHistory {
     pub deleted: Option<Moment>,
 }
 
+impl EphemeralHistory {
+    /// Returns `true` if the node was created before and was not deleted yet. A node of a snapshot
+    /// can be younger than a transaction: the transaction concerns an earlier node, then.
+    fn exists_at(&self, at: Moment) -> bool {
+        self.created.is_none_or(|created| created.zxid <= at.zxid) && self.deleted.is_none()
+    }
+}
+
 impl Index {
     /// Returns the deletions of a node, the oldest first. The paths, the session and the operations
     /// of the index have no effect; [`with_data`](Index::with_data), times and transactions have.
@@ -104,14 +112,7 @@ impl Index {
     /// The errors of reading the files.
     pub fn author(&self, session: SessionId, at: Moment, within_ms: u32) -> Result<Author> {
         let mut found = self.clone().session(session).sessions()?;
-        let history = found.pop().unwrap_or(SessionHistory {
-            id: session,
-            timeout_ms: None,
-            begun: None,
-            ended: None,
-            last: None,
-            transactions: 0,
-        });
+        let history = found.pop().unwrap_or_else(|| SessionHistory::new(session));
         let mut ephemerals = BTreeMap::new();
         if history.begun.is_none() {
             self.ephemerals_in_snapshot(session, at, &mut ephemerals)?;
@@ -137,7 +138,8 @@ impl Index {
     /// Returns the changes of a node and of the nodes below it.
     fn of_subtree(&self, path: &str) -> Result<Changes> {
         let mut index = self.clone();
-        (index.settings.scope, index.selection.session) = (Default::default(), None);
+        index.settings.scope = Scope::default();
+        index.selection.session = None;
         index.selection.operations = None;
         index.below(path).with_states(true).changes()
     }
@@ -212,14 +214,16 @@ fn follow_ephemerals(
             }
             Txn::SetData(set) => {
                 if let Some(node) = ephemerals.get_mut(set.path)
-                    && node.deleted.is_none()
+                    && node.exists_at(at)
                 {
                     node.data = set.data.map(Bytes::copy_from_slice);
                 }
             }
             Txn::Delete { path } => {
-                if let Some(node) = ephemerals.get_mut(path) {
-                    node.deleted = node.deleted.or(Some(at));
+                if let Some(node) = ephemerals.get_mut(path)
+                    && node.exists_at(at)
+                {
+                    node.deleted = Some(at);
                 }
             }
             Txn::CloseSession(_) if header.session == session => {
