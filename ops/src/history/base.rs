@@ -31,7 +31,7 @@ impl Default for Settings {
     }
 }
 
-/// A tree, and what is known of its age.
+/// A tree, and the range of transactions that it may contain.
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) tree: Tree,

@@ -234,11 +234,15 @@ impl Check {
 
     /// Replays all logs from the oldest tree on.
     fn compare_digests(&self, snapshots: &[SnapshotReport]) -> Result<(Option<DigestReport>, u64)> {
-        let (base, _) = Base::for_changes(&self.files, &self.settings, i64::MIN)?;
+        // The reports of the files contain the errors of unusable files.
+        let base = match Base::for_changes(&self.files, &self.settings, i64::MIN) {
+            Ok((base, _)) => base,
+            Err(error) => unusable(Err(error)).map(|_| None)?,
+        };
         let Some(base) = base else { return Ok((None, 0)) };
         let digests = snapshots.iter().filter_map(digest_of).collect();
         let mut player = Player::new(base, &self.files, &self.settings, digests);
-        player.run(i64::MAX)?;
+        unusable(player.run(i64::MAX))?;
         Ok((Some(player.comparison.report), player.misfits))
     }
 }

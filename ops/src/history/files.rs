@@ -54,7 +54,7 @@ pub struct SnapshotFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Packing {
-    /// Not compressed.
+    /// None.
     Plain,
     /// gzip.
     Gzip,

@@ -6,7 +6,7 @@
 //! * [`Files`]: the files of a server.
 //! * [`Log`] and [`Logs`]: the transactions, one file or all files.
 //! * [`Snapshot`]: the nodes and sessions of a snapshot.
-//! * [`Replay`]: the [`Tree`] as it was.
+//! * [`Replay`]: the [`Tree`] as it was; [`Tree::diff`] compares two of them.
 //! * [`Index`]: the changes, the sessions, and the authors of deletions.
 //! * [`Check`]: gaps, damage, digests, and how far back one can go.
 //!
@@ -88,6 +88,7 @@ mod changes;
 mod check;
 mod comparison;
 mod continuity;
+mod diff;
 mod digest;
 mod error;
 mod feed;
@@ -119,13 +120,12 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use change::{
-    Change, DeletionCause, Moment, MultiPlace, NodeState, Operation, SessionEnd,
-};
+pub use change::{Change, DeletionCause, Moment, MultiPlace, NodeState, Operation, SessionEnd};
 pub use changes::Changes;
 pub use check::{Check, CheckReport, GapReport, LogReport, SnapshotReport};
 pub use comparison::{DigestMismatch, DigestReport};
 pub use continuity::Gap;
+pub use diff::{Diff, Difference};
 pub use error::{Damage, Error, Result};
 pub use files::{Files, LogFile, Packing, SnapshotFile};
 pub use index::Index;
@@ -134,8 +134,8 @@ pub use log::{DEFAULT_MAX_RECORD, Log, LogEnd, Skipped};
 pub use logs::Logs;
 pub use recipe_names::RecipeNode;
 pub use records::{
-    Applied, CreateKind, CreateTxn, MultiTxn, Parts, Record, SetAclTxn, SetDataTxn, TreeDigest, Txn,
-    TxnHeader,
+    Applied, CreateKind, CreateTxn, MultiTxn, Parts, Record, SetAclTxn, SetDataTxn, TreeDigest,
+    Txn, TxnHeader,
 };
 pub use replay::{At, Replay, Replayed};
 pub use sessions::SessionHistory;

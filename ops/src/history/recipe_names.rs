@@ -4,7 +4,7 @@ use zk_curator::path::SequenceSuffix;
 
 /// The recipe that a node belongs to, by the form of its name.
 ///
-/// If the session that owns such a node deletes it, this is usually the recipe's own clean-up: a
+/// If the session that owns the node deletes it, this is usually the recipe's own clean-up: a
 /// lock is released, a waiting contender gives up, an item of a queue is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

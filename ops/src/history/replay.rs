@@ -63,9 +63,9 @@ pub struct Replayed {
     /// The snapshot; `None` if the logs go back to the first transaction.
     pub snapshot: Option<PathBuf>,
     /// False if the tree may contain changes of later transactions, or lack nodes that were deleted
-    /// later. This happens for snapshots of ZooKeeper 3.5 and earlier that are the newest or only
-    /// ones: they do not tell the end of their fuzzy range. The tree after all transactions is
-    /// right, if the logs are as new as the snapshot.
+    /// later. A snapshot of ZooKeeper 3.5 or earlier does not tell the end of its fuzzy range. A
+    /// replay from the newest or the only snapshot is not settled then. The tree of
+    /// [`At::Latest`] is right even so, if the logs are as new as the snapshot.
     pub is_settled: bool,
     /// The number of transactions that were applied.
     pub transactions: u64,

@@ -50,7 +50,7 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
-    /// Returns the state of a node before a transaction, as far as it is known.
+    /// Returns the known part of the state of a node before a transaction.
     fn state(&self, path: &str, zxid: i64, with_data: bool) -> NodeState {
         let is_settled = self.fuzzy_until.is_some_and(|until| zxid > until);
         let Some(id) = self.tree.find(path) else { return NodeState::default() };

@@ -85,7 +85,7 @@ impl Index {
     }
 
     /// Returns the sessions in the snapshots. Only the beginning of the files is read.
-    fn snapshot_sessions(&self) -> Result<Vec<(SessionId, i32)>> {
+    pub(super) fn snapshot_sessions(&self) -> Result<Vec<(SessionId, i32)>> {
         let mut sessions = Vec::new();
         for file in &self.files.snapshots {
             match Snapshot::open(&file.path) {

@@ -5,7 +5,7 @@ use super::error::{Error, Result};
 use super::files::{Files, LogFile};
 use super::log::Log;
 
-/// Returns the last transaction before the first one that is later than `time_ms`, in the last log
+/// Returns the last transaction before the first transaction later than `time_ms`, in the last log
 /// that begins at or before this time.
 ///
 /// Times are those of the leader's clock. They can go back when the leader changes.

@@ -6,6 +6,7 @@ use zk_curator::{Acl, SessionId, Stat};
 use zk_curator_proto::DecodeError;
 
 use super::arena::{NONE, Node, NodeId};
+use super::lists::AclList;
 use super::stat::{Owner, StoredStat};
 use super::tree::Tree;
 
@@ -106,7 +107,13 @@ impl<'t> NodeRef<'t> {
     /// # Errors
     /// [`DecodeError::InvalidUtf8`] if a scheme or an identity is not text.
     pub fn acl(&self) -> Result<Option<Vec<Acl>>, DecodeError> {
-        self.tree.acl(self.node().acl).map(|acl| acl.to_vec()).transpose()
+        self.stored_acl().map(|acl| acl.to_vec()).transpose()
+    }
+
+    /// Returns the ACL in its stored form; `None` if the snapshot does not contain it.
+    #[must_use]
+    pub fn stored_acl(&self) -> Option<AclList<'t>> {
+        self.tree.acl(self.node().acl)
     }
 
     /// Returns the number of children.

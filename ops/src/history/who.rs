@@ -1,6 +1,6 @@
 //! The authors of deletions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use zk_curator::SessionId;
@@ -11,7 +11,9 @@ use super::error::Result;
 use super::index::Index;
 use super::recipe_names::RecipeNode;
 use super::records::{Record, Txn};
+use super::replay::At;
 use super::scope::{Scope, canonical};
+use super::selection::Selection;
 use super::sessions::SessionHistory;
 use super::snapshot::Snapshot;
 use super::stat::Owner;
@@ -29,8 +31,7 @@ pub struct Deletion {
     pub change: Change,
     /// The first transaction of the run of deletions that this one ends. A node can be deleted only
     /// after its children: the run are the deletions below the node by one session, with pauses of
-    /// at most ten seconds and no other change below the node between them. The subtree as it was
-    /// before the run is that of the transaction before this one.
+    /// at most ten seconds and no other change below the node between them.
     pub first: Moment,
     /// The number of nodes that the run deleted, including this one.
     pub nodes: u64,
@@ -64,6 +65,14 @@ pub struct EphemeralHistory {
     pub created: Option<Moment>,
     /// Its deletion; `None` if it was not deleted within the logs.
     pub deleted: Option<Moment>,
+}
+
+impl Deletion {
+    /// Returns the moment before the run of deletions, for a [`Replay`](super::Replay).
+    #[must_use]
+    pub const fn before(&self) -> At {
+        At::Zxid(self.first.zxid.saturating_sub(1))
+    }
 }
 
 impl EphemeralHistory {
@@ -111,24 +120,34 @@ impl Index {
     /// # Errors
     /// The errors of reading the files.
     pub fn author(&self, session: SessionId, at: Moment, within_ms: u32) -> Result<Author> {
-        let mut found = self.clone().session(session).sessions()?;
-        let history = found.pop().unwrap_or_else(|| SessionHistory::new(session));
-        let mut ephemerals = BTreeMap::new();
-        if history.begun.is_none() {
-            self.ephemerals_in_snapshot(session, at, &mut ephemerals)?;
-        }
-        let mut logs = self.logs();
-        while let Some(record) = logs.next_record()? {
-            follow_ephemerals(session, &record, &mut ephemerals);
-        }
         let within = i64::from(within_ms);
         let times = (at.time_ms.saturating_sub(within), at.time_ms.saturating_add(within));
+        let near = Selection { session: Some(session), times, ..Selection::default() };
+        let mut history = SessionHistory::new(session);
+        let timeouts = self.snapshot_sessions()?;
+        history.timeout_ms = timeouts.iter().find(|(id, _)| *id == session).map(|found| found.1);
+        let (mut ephemerals, mut ready) = (BTreeMap::new(), VecDeque::new());
         let (mut nearby, mut nearby_count) = (Vec::new(), 0);
-        for change in self.near(session, times)? {
-            let change = change?;
-            nearby_count += 1;
-            if nearby.len() < LISTED {
-                nearby.push(change);
+        let mut logs = self.logs();
+        while let Some(record) = logs.next_record()? {
+            if record.header.session == session {
+                history.add(&record);
+            }
+            follow_ephemerals(session, &record, &mut ephemerals);
+            near.collect(&record, None, &mut ready);
+            for change in ready.drain(..) {
+                nearby_count += 1;
+                if nearby.len() < LISTED {
+                    nearby.push(change);
+                }
+            }
+        }
+        if history.begun.is_none() {
+            // Some of its nodes are older than the logs.
+            ephemerals = self.ephemerals_in_snapshot(session, at)?;
+            let mut logs = self.logs();
+            while let Some(record) = logs.next_record()? {
+                follow_ephemerals(session, &record, &mut ephemerals);
             }
         }
         let ephemerals = ephemerals.into_values().collect();
@@ -144,38 +163,25 @@ impl Index {
         index.below(path).with_states(true).changes()
     }
 
-    /// Returns the changes of a session at some times.
-    fn near(&self, session: SessionId, times: (i64, i64)) -> Result<Changes> {
-        let mut index = Self::new(&self.files).session(session).with_states(false);
-        index.settings.skips_damaged = self.settings.skips_damaged;
-        index.settings.max_record = self.settings.max_record;
-        index.selection.times = times;
-        index.changes()
-    }
-
-    /// Adds the ephemeral nodes of a session in the last snapshot that is not newer than a moment.
+    /// Returns the ephemeral nodes of a session in the last snapshot before a moment.
     fn ephemerals_in_snapshot(
         &self,
         session: SessionId,
         at: Moment,
-        ephemerals: &mut BTreeMap<String, EphemeralHistory>,
-    ) -> Result<()> {
-        let is_old = |zxid: i64| zxid <= at.zxid;
-        let Some(file) = self.files.snapshots.iter().rev().find(|file| is_old(file.zxid)) else {
-            return Ok(());
+    ) -> Result<BTreeMap<String, EphemeralHistory>> {
+        let mut ephemerals = BTreeMap::new();
+        let mut snapshots = self.files.snapshots.iter().rev();
+        let Some(file) = snapshots.find(|file| file.zxid <= at.zxid) else {
+            return Ok(ephemerals);
         };
         let mut snapshot = Snapshot::open(&file.path)?.max_record(self.settings.max_record);
         while let Some(node) = snapshot.next_node()? {
             if node.stat.owner() == Owner::Session(session) {
-                let path = node.path.to_owned();
-                let data = node.data.map(Bytes::copy_from_slice);
-                let zxid = node.stat.czxid;
-                let created = Some(Moment { zxid, time_ms: node.stat.ctime });
-                let history = EphemeralHistory { path: path.clone(), data, created, deleted: None };
-                ephemerals.insert(path, history);
+                let created = Moment { zxid: node.stat.czxid, time_ms: node.stat.ctime };
+                add_ephemeral(&mut ephemerals, node.path, node.data, created);
             }
         }
-        Ok(())
+        Ok(ephemerals)
     }
 }
 
@@ -206,11 +212,7 @@ fn follow_ephemerals(
     for (_, txn) in record.applied() {
         match txn {
             Txn::Create(create) if create.owner(header.session) == Owner::Session(session) => {
-                let path = create.path.to_owned();
-                let data = create.data.map(Bytes::copy_from_slice);
-                let created = Some(at);
-                let history = EphemeralHistory { path: path.clone(), data, created, deleted: None };
-                ephemerals.insert(path, history);
+                add_ephemeral(ephemerals, create.path, create.data, at);
             }
             Txn::SetData(set) => {
                 if let Some(node) = ephemerals.get_mut(set.path)
@@ -234,4 +236,16 @@ fn follow_ephemerals(
             _ => {}
         }
     }
+}
+
+fn add_ephemeral(
+    ephemerals: &mut BTreeMap<String, EphemeralHistory>,
+    path: &str,
+    data: Option<&[u8]>,
+    created: Moment,
+) {
+    let (path, created) = (path.to_owned(), Some(created));
+    let data = data.map(Bytes::copy_from_slice);
+    let history = EphemeralHistory { path: path.clone(), data, created, deleted: None };
+    ephemerals.insert(path, history);
 }

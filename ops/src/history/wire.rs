@@ -102,7 +102,7 @@ impl<'a> Cursor<'a> {
 /// Returns a string that Java wrote.
 ///
 /// ZooKeeper writes each half of a surrogate pair as a sequence of three bytes, which is not UTF-8.
-/// The path of a node cannot contain such a pair, but the identity in an ACL can.
+/// The path of a node cannot contain these pairs, but the identity in an ACL can.
 pub(super) fn java_string(bytes: &[u8], what: &'static str) -> Result<String, DecodeError> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(text.to_owned());

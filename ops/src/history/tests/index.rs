@@ -3,7 +3,7 @@
 use zk_curator::{Acl, SessionId};
 
 use super::super::{
-    Change, DeletionCause, Files, Index, Moment, NodeState, Operation, Owner, RecipeNode,
+    At, Change, DeletionCause, Files, Index, Moment, NodeState, Operation, Owner, RecipeNode,
     SessionEnd,
 };
 use super::model::Model;
@@ -58,20 +58,14 @@ fn changes(index: &Index) -> Vec<Change> {
     index.changes().unwrap().map(Result::unwrap).collect()
 }
 
-/// Returns the operations and the paths.
+/// Returns the transactions, the operations and the paths.
 fn summary(changes: &[Change]) -> Vec<(i64, Operation, &str)> {
-    let summary = |change: &Change| (change.at.zxid, change.operation);
-    let path = |change: &'_ Change| change.path.is_some();
+    let path = |change: &Change| change.path.is_some();
     assert!(changes.iter().all(path));
     changes
         .iter()
-        .map(|change| (summary(change), change.path.as_deref().unwrap()))
-        .map(flat)
+        .map(|change| (change.at.zxid, change.operation, change.path.as_deref().unwrap()))
         .collect()
-}
-
-fn flat<'a>(((zxid, operation), path): ((i64, Operation), &'a str)) -> (i64, Operation, &'a str) {
-    (zxid, operation, path)
 }
 
 #[test]
@@ -169,7 +163,7 @@ fn ephemeral_nodes_of_old_logs_are_found_with_states() {
     requests[10].2 = Op::CloseSession { paths: None };
     let files = files(&folder, &txns(1, requests));
     let index = Index::new(&files).operations([Operation::Delete]).zxids(11..=11);
-    assert_eq!(summary(&changes(&index)), []);
+    assert!(changes(&index).is_empty());
     assert_eq!(summary(&changes(&index.with_states(true))), [(11, Operation::Delete, "/s/one")]);
 }
 
@@ -219,7 +213,8 @@ fn the_author_of_a_deletion_is_found() {
     let folder = Folder::new();
     let files = files(&folder, &txns(1, requests()));
     let index = Index::new(&files).with_data(true);
-    let [deletion] = &index.deletions("/s/one").unwrap()[..] else { panic!("not one deletion") };
+    let deletions = index.deletions("/s/one").unwrap();
+    let [deletion] = &deletions[..] else { panic!("{deletions:?}") };
     assert_eq!((deletion.first.zxid, deletion.nodes, deletion.recipe), (11, 1, None));
     let author = index.author(deletion.change.session, deletion.change.at, 5000).unwrap();
     assert_eq!(author.session.timeout_ms, Some(4000));
@@ -268,6 +263,7 @@ fn a_run_of_deletions_begins_with_the_first_child() {
         .map(|deletion| (deletion.change.at.zxid, deletion.first.zxid, deletion.nodes))
         .collect();
     assert_eq!(found, [(8, 6, 3), (10, 10, 1)]);
+    assert_eq!(deletions[0].before(), At::Zxid(5));
 }
 
 #[test]

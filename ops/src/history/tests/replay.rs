@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use zk_curator::{Acl, SessionId};
 
 use super::super::digest::node_digest;
-use super::super::{At, Error, Files, Owner, Replay, Replayed, StoredStat};
+use super::super::{At, Difference, Error, Files, Owner, Replay, Replayed, StoredStat};
 use super::model::{Model, choices, fuzzy_snapshot};
 use super::writer::{Folder, Op, SnapshotContent, TestTxn, log_file};
 
@@ -279,4 +279,54 @@ fn an_uncertain_snapshot_is_not_used_if_an_older_one_is_certain() {
     assert_eq!((found.snapshot, found.is_settled), (Some(folder.path().join("snapshot.5")), true));
     let latest = Replay::new(&files).run(At::Latest).unwrap();
     assert_eq!(latest.snapshot, Some(folder.path().join("snapshot.7")));
+}
+
+#[test]
+fn trees_of_two_moments_are_compared() {
+    let folder = Folder::new();
+    let set = |path: &str, version| Op::SetData { path: path.to_owned(), data: None, version };
+    let acl = Op::SetAcl { path: "/a-b".to_owned(), acl: Acl::read_unsafe(), version: 1 };
+    let delete = |path: &str| Op::Delete { path: path.to_owned() };
+    let ops = [
+        create("/a", false, 1),
+        create("/a/x", false, 1),
+        create("/a-b", false, 2),
+        create("/c", false, 3),
+        create("/same", false, 4),
+        // The other tree.
+        set("/a", 1),
+        delete("/a/x"),
+        create("/a/y", false, 2),
+        acl,
+        delete("/c"),
+        create("/c", false, 5),
+    ];
+    let txns: Vec<_> = (1..).zip(ops).map(|(zxid, op)| TestTxn::new(zxid, op)).collect();
+    folder.write("log.1", &log_file(&txns, 0));
+    let replay = Replay::new(&Files::find([folder.path()]).unwrap());
+    let before = replay.run(At::Zxid(5)).unwrap().tree;
+    let after = replay.run(At::Latest).unwrap().tree;
+    let found: Vec<_> = before
+        .diff(&after, "/")
+        .map(|difference| match difference {
+            Difference::Added(node) => format!("+ {}", node.path()),
+            Difference::Removed(node) => format!("- {}", node.path()),
+            Difference::Changed { after, data, acl, recreated, .. } => {
+                format!("~ {} {data} {acl} {recreated}", after.path())
+            }
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "~ /a true false false",
+            "- /a/x",
+            "+ /a/y",
+            "~ /a-b false true false",
+            "~ /c false false true"
+        ]
+    );
+    assert_eq!(before.diff(&before, "/").count(), 0);
+    assert_eq!(before.diff(&after, "/same").count(), 0);
+    assert_eq!(before.diff(&after, "/a/y").count(), 1);
 }
