@@ -43,7 +43,7 @@ pub(super) struct Base {
     pub(super) fuzzy_until: Option<i64>,
     /// A recorded digest, and the transaction after which it was computed.
     pub(super) digest: Option<(i64, TreeDigest)>,
-    /// Damaged snapshots that were passed over.
+    /// Incomplete or damaged snapshots that were passed over.
     pub(super) skipped: Vec<Skipped>,
 }
 
@@ -124,6 +124,9 @@ impl Base {
         }
         match uncertain {
             Some(file) => Ok(Self { skipped, ..Self::load(file, settings)? }),
+            None if target == i64::MAX => {
+                Err(Error::NoBase { zxid: files.logs.last().map_or(0, |log| log.zxid) })
+            }
             None => Err(Error::NoBase { zxid: target }),
         }
     }
@@ -157,14 +160,20 @@ impl Base {
     pub(super) fn in_gap(files: &Files, settings: &Settings, gap: &Gap) -> Result<Option<Self>> {
         let is_in_gap = |file: &&SnapshotFile| gap.is_bridged_by(file.zxid);
         let Some(file) = files.snapshots.iter().rev().find(is_in_gap) else { return Ok(None) };
-        Self::load(file, settings).map(Some)
+        match Self::load(file, settings) {
+            Ok(base) => Ok(Some(base)),
+            Err(error) => skipped_snapshot(error, settings).map(|_| None),
+        }
     }
 }
 
-/// Passes over a damaged snapshot, if that is allowed.
+/// Passes over a snapshot that is incomplete, or damaged if that is allowed.
+///
+/// A server writes snapshots in place, and passes over incomplete ones, too.
 fn skipped_snapshot(error: Error, settings: &Settings) -> Result<Skipped> {
+    let may_skip = settings.skips_damaged || error.is_truncated();
     match error {
-        Error::Damaged { path, offset, damage } if settings.skips_damaged => {
+        Error::Damaged { path, offset, damage } if may_skip => {
             Ok(Skipped { path, offset, length: 0, damage })
         }
         error => Err(error),

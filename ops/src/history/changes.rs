@@ -30,7 +30,7 @@ pub struct Changes {
     tracked: Option<Tracked>,
     ready: VecDeque<Change>,
     gaps: Vec<Gap>,
-    /// Damaged snapshots that were passed over.
+    /// Incomplete or damaged snapshots that were passed over.
     skipped: Vec<Skipped>,
     is_over: bool,
 }
@@ -73,7 +73,8 @@ impl Changes {
         &self.gaps
     }
 
-    /// Returns the damaged ranges that were skipped so far.
+    /// Returns the damaged ranges that were skipped so far, and the snapshots that were passed over
+    /// because they are incomplete.
     pub fn skipped(&self) -> impl Iterator<Item = &Skipped> {
         self.skipped.iter().chain(self.logs.skipped())
     }

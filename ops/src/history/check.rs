@@ -92,7 +92,8 @@ pub struct SnapshotReport {
     pub sessions: usize,
     /// The entries at its end; `None` if it is damaged.
     pub end: Option<SnapshotEnd>,
-    /// The reason why it cannot be used.
+    /// The reason why it cannot be used. The newest snapshot may be incomplete,
+    /// [`Damage::Truncated`](super::Damage::Truncated): a server is writing it, or was killed then.
     pub error: Option<Error>,
 }
 

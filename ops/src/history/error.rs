@@ -103,6 +103,11 @@ impl Error {
         Self::Io { operation, path: path.to_owned(), source }
     }
 
+    /// Returns `true` for a file that ends too early, such as a snapshot that is being written.
+    pub(super) const fn is_truncated(&self) -> bool {
+        matches!(self, Self::Damaged { damage: Damage::Truncated { .. }, .. })
+    }
+
     pub(super) fn damaged(path: &Path, offset: u64, damage: Damage) -> Self {
         Self::Damaged { path: path.to_owned(), offset, damage }
     }

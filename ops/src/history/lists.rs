@@ -36,13 +36,13 @@ impl<'a> AclList<'a> {
 
     /// Returns the stored form. Equal lists have equal forms.
     #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
+    pub const fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
     /// Returns `true` for Java's `null`, which stands for [`Acl::open_unsafe`].
     #[must_use]
-    pub fn is_null(&self) -> bool {
+    pub fn is_null(self) -> bool {
         self.bytes == (-1_i32).to_be_bytes()
     }
 
@@ -50,7 +50,7 @@ impl<'a> AclList<'a> {
     ///
     /// # Errors
     /// [`DecodeError::InvalidUtf8`] if a scheme or an identity is not text.
-    pub fn to_vec(&self) -> Result<Vec<Acl>, DecodeError> {
+    pub fn to_vec(self) -> Result<Vec<Acl>, DecodeError> {
         let mut input = Cursor::new(self.bytes);
         let Some(count) = input.count(Self::MIN_ENTRY, "acl")? else {
             return Ok(Acl::open_unsafe());

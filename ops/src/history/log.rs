@@ -308,5 +308,5 @@ enum Examined {
 fn is_credible(last: i64, frame: &Frame, skipped: u64) -> bool {
     let most = i64::try_from(skipped / MIN_FRAME as u64).unwrap_or(i64::MAX).saturating_add(1);
     let first = if epoch(frame.zxid) > epoch(last) { epoch(frame.zxid) << 32 } else { last };
-    last == 0 || (frame.zxid > first && frame.zxid - first <= most)
+    last == 0 || (frame.zxid > first && frame.zxid.saturating_sub(first) <= most)
 }

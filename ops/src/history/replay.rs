@@ -73,7 +73,8 @@ pub struct Replayed {
     pub digests: DigestReport,
     /// Missing transactions, if they were [skipped](Replay::skip_damaged).
     pub gaps: Vec<Gap>,
-    /// Damaged ranges, if they were [skipped](Replay::skip_damaged).
+    /// Damaged ranges, if they were [skipped](Replay::skip_damaged), and snapshots that were passed
+    /// over because they are incomplete.
     pub skipped: Vec<Skipped>,
 }
 

@@ -93,6 +93,7 @@ impl Index {
                     let found = snapshot.sessions().iter();
                     sessions.extend(found.map(|session| (session.id, session.timeout_ms)));
                 }
+                Err(error) if error.is_truncated() => {}
                 Err(Error::Damaged { .. }) if self.settings.skips_damaged => {}
                 Err(error) => return Err(error),
             }

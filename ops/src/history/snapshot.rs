@@ -32,8 +32,9 @@ const NULL_LIST: [u8; 4] = (-1_i32).to_be_bytes();
 
 /// A reader of one snapshot, in bounded memory: its sessions, its ACLs, and one node.
 ///
-/// The checksum is at the end of the file. Nodes are returned before it was verified: use them only
-/// if [`next_node`](Self::next_node) has returned `None`.
+/// A server writes the file in place: the newest snapshot may be incomplete, which is
+/// [`Damage::Truncated`]. The checksum is at the end of the file. Nodes are returned before it was
+/// verified: use them only if [`next_node`](Self::next_node) has returned `None`.
 #[derive(Debug)]
 pub struct Snapshot {
     path: PathBuf,
@@ -328,7 +329,8 @@ impl Snapshot {
     fn failed(&self, error: io::Error) -> Error {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
         match error.kind() {
-            InvalidData | InvalidInput | UnexpectedEof => {
+            UnexpectedEof => self.damaged(0, Damage::Truncated { what: "the compressed data" }),
+            InvalidData | InvalidInput => {
                 self.damaged(0, Damage::Compression { reason: error.to_string() })
             }
             _ => Error::io("read", &self.path, error),

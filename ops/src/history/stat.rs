@@ -70,7 +70,7 @@ impl StoredStat {
 
     /// Returns the metadata as a client sees it.
     #[must_use]
-    pub fn to_stat(&self, data_length: usize, num_children: u32) -> Stat {
+    pub fn to_stat(self, data_length: usize, num_children: u32) -> Stat {
         let num_children = num_children.cast_signed();
         Stat {
             czxid: self.czxid,

@@ -7,7 +7,8 @@ use zk_curator::SessionId;
 
 use super::change::{Change, Moment, Operation};
 use super::changes::Changes;
-use super::error::Result;
+use super::error::{Error, Result};
+use super::files::SnapshotFile;
 use super::index::Index;
 use super::recipe_names::RecipeNode;
 use super::records::{Record, Txn};
@@ -144,7 +145,7 @@ impl Index {
         }
         if history.begun.is_none() {
             // Some of its nodes are older than the logs.
-            ephemerals = self.ephemerals_in_snapshot(session, at)?;
+            ephemerals = self.ephemerals_in_snapshots(session, at)?;
             let mut logs = self.logs();
             while let Some(record) = logs.next_record()? {
                 follow_ephemerals(session, &record, &mut ephemerals);
@@ -163,17 +164,29 @@ impl Index {
         index.below(path).with_states(true).changes()
     }
 
-    /// Returns the ephemeral nodes of a session in the last snapshot before a moment.
-    fn ephemerals_in_snapshot(
+    /// Returns the ephemeral nodes of a session in the last complete snapshot before a moment.
+    fn ephemerals_in_snapshots(
         &self,
         session: SessionId,
         at: Moment,
     ) -> Result<BTreeMap<String, EphemeralHistory>> {
+        for file in self.files.snapshots.iter().rev().filter(|file| file.zxid <= at.zxid) {
+            match self.ephemerals_in(file, session) {
+                Ok(ephemerals) => return Ok(ephemerals),
+                Err(error) if error.is_truncated() => {}
+                Err(Error::Damaged { .. }) if self.settings.skips_damaged => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(BTreeMap::new())
+    }
+
+    fn ephemerals_in(
+        &self,
+        file: &SnapshotFile,
+        session: SessionId,
+    ) -> Result<BTreeMap<String, EphemeralHistory>> {
         let mut ephemerals = BTreeMap::new();
-        let mut snapshots = self.files.snapshots.iter().rev();
-        let Some(file) = snapshots.find(|file| file.zxid <= at.zxid) else {
-            return Ok(ephemerals);
-        };
         let mut snapshot = Snapshot::open(&file.path)?.max_record(self.settings.max_record);
         while let Some(node) = snapshot.next_node()? {
             if node.stat.owner() == Owner::Session(session) {

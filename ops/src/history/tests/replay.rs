@@ -7,7 +7,7 @@ use zk_curator::{Acl, SessionId};
 use super::super::digest::node_digest;
 use super::super::{At, Difference, Error, Files, Owner, Replay, Replayed, StoredStat};
 use super::model::{Model, choices, fuzzy_snapshot};
-use super::writer::{Folder, Op, SnapshotContent, TestTxn, log_file};
+use super::writer::{Folder, Op, SnapshotContent, TestTxn, gzip, log_file, snappy};
 
 /// Checks that a tree is that of the model.
 fn check_tree(found: &Replayed, expected: &Model, has_digests: bool) {
@@ -329,4 +329,29 @@ fn trees_of_two_moments_are_compared() {
     assert_eq!(before.diff(&before, "/").count(), 0);
     assert_eq!(before.diff(&after, "/same").count(), 0);
     assert_eq!(before.diff(&after, "/a/y").count(), 1);
+}
+
+#[test]
+fn an_incomplete_snapshot_is_passed_over() {
+    let folder = Folder::new();
+    let mut model = Model { zxid: 5, ..Model::new() };
+    folder.write("snapshot.5", &model.snapshot().bytes());
+    let txn = TestTxn::new(6, create("/a", false, 1));
+    model.apply(&txn);
+    folder.write("log.6", &log_file(&[txn], 0));
+    let whole = model.snapshot().bytes();
+    for (name, mut bytes) in [
+        ("snapshot.6", whole.clone()),
+        ("snapshot.6.gz", gzip(&whole)),
+        ("snapshot.6.snappy", snappy(&whole)),
+    ] {
+        bytes.truncate(bytes.len() / 2);
+        let path = folder.write(name, &bytes);
+        let files = Files::find([folder.path()]).unwrap();
+        let found = Replay::new(&files).run(At::Latest).unwrap();
+        check_tree(&found, &model, false);
+        assert_eq!(found.snapshot, Some(folder.path().join("snapshot.5")));
+        assert_eq!(found.skipped.len(), 1, "{name}");
+        std::fs::remove_file(path).unwrap();
+    }
 }
