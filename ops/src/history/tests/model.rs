@@ -236,7 +236,8 @@ impl Model {
     }
 
     fn leaves(&self) -> impl Iterator<Item = String> {
-        let has_children = |path: &str| self.nodes.keys().any(|other| parent_of(other) == path);
+        let has_children =
+            move |path: &str| self.nodes.keys().any(|other| parent_of(other) == path);
         let own = self.nodes.keys().filter(|path| !path.starts_with("/zookeeper"));
         own.filter(move |path| !path.is_empty() && !has_children(path)).cloned()
     }
