@@ -1,0 +1,148 @@
+//! The stream of selected changes.
+
+use std::collections::VecDeque;
+
+use super::base::{Base, Settings};
+use super::change::Change;
+use super::continuity::Gap;
+use super::error::Result;
+use super::files::Files;
+use super::log::Skipped;
+use super::logs::Logs;
+use super::player::{Order, Place};
+use super::selection::{Selection, Tracked};
+
+/// An iterator over changes: see [`Index::changes`](super::Index::changes).
+///
+/// After `None` the logs may grow. Then `next` returns the changes that were appended to the last
+/// file; [`add_new_files`](Self::add_new_files) adds the files that were created. After an error
+/// there are no more changes.
+///
+/// The states before the changes are unknown for transactions that are older than the oldest
+/// snapshot, and for some changes within the fuzzy range of a snapshot.
+#[derive(Debug)]
+pub struct Changes {
+    files: Files,
+    settings: Settings,
+    selection: Selection,
+    logs: Logs,
+    order: Order,
+    tracked: Option<Tracked>,
+    ready: VecDeque<Change>,
+    gaps: Vec<Gap>,
+    /// Incomplete or damaged snapshots that were passed over.
+    skipped: Vec<Skipped>,
+    is_over: bool,
+}
+
+impl Changes {
+    pub(super) fn new(
+        files: Files,
+        settings: Settings,
+        selection: Selection,
+        with_states: bool,
+    ) -> Result<Self> {
+        let mut first = selection.zxids.0;
+        let (mut tracked, mut skipped) = (None, Vec::new());
+        if with_states {
+            let (base, passed) = Base::for_changes(&files, &settings, first)?;
+            tracked = base.map(tracked_by);
+            skipped = passed;
+        }
+        if let Some(tracked) = &tracked {
+            first = first.min(tracked.zxid.saturating_add(1));
+        }
+        let logs = Logs::new(&files).from_zxid(first).max_record(settings.max_record);
+        Ok(Self {
+            logs: logs.skip_damaged(settings.skips_damaged),
+            files,
+            settings,
+            selection,
+            order: Order { last: None },
+            tracked,
+            ready: VecDeque::new(),
+            gaps: Vec::new(),
+            skipped,
+            is_over: false,
+        })
+    }
+
+    /// Returns the gaps in the logs so far: their changes are missing.
+    #[must_use]
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// Returns the damaged ranges that were skipped so far, and the snapshots that were passed over
+    /// because they are incomplete.
+    pub fn skipped(&self) -> impl Iterator<Item = &Skipped> {
+        self.skipped.iter().chain(self.logs.skipped())
+    }
+
+    /// Adds the log files that a server has created since the first files were found.
+    pub fn add_new_files(&mut self, files: &Files) {
+        self.logs.add_new_files(files);
+        self.files = files.clone();
+    }
+
+    /// Reads a transaction. Returns `false` at the end.
+    fn read(&mut self) -> Result<bool> {
+        if !self.logs.advance()? {
+            return Ok(false);
+        }
+        let Some((zxid, _)) = self.logs.position() else { return Ok(false) };
+        if zxid > self.selection.zxids.1 {
+            self.is_over = true;
+            return Ok(false);
+        }
+        match self.order.place(zxid, self.logs.path()) {
+            Place::Next => {}
+            Place::Old => return Ok(true),
+            Place::AfterGap(gap) => self.bridge(gap)?,
+        }
+        if let Some(record) = self.logs.record()? {
+            // The changes before the snapshot are in the tree already.
+            let tracked = self.tracked.as_mut().filter(|tracked| zxid > tracked.zxid);
+            self.selection.collect(&record, tracked, &mut self.ready);
+        }
+        Ok(true)
+    }
+
+    /// Continues with the snapshot that makes up for missing transactions, or without states.
+    fn bridge(&mut self, gap: Gap) -> Result<()> {
+        // The tree of a snapshot after the gap does not need the missing transactions.
+        if self.tracked.as_ref().is_some_and(|tracked| tracked.zxid < gap.next) {
+            let base = Base::in_gap(&self.files, &self.settings, &gap)?;
+            self.tracked = base.map(tracked_by);
+        }
+        self.gaps.push(gap);
+        Ok(())
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Result<Change>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(change) = self.ready.pop_front() {
+                return Some(Ok(change));
+            }
+            if self.is_over {
+                return None;
+            }
+            match self.read() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+fn tracked_by(base: Base) -> Tracked {
+    Tracked { tree: base.tree, zxid: base.zxid, fuzzy_until: base.fuzzy_until }
+}

@@ -1,0 +1,155 @@
+//! The lists in transactions and snapshots, in their stored form.
+
+use std::fmt;
+
+use zk_curator::{Acl, Permissions};
+use zk_curator_proto::DecodeError;
+
+use super::wire::{Cursor, java_string};
+
+/// An ACL in its stored form.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AclList<'a> {
+    /// The count and the entries.
+    bytes: &'a [u8],
+}
+
+impl<'a> AclList<'a> {
+    /// The minimum length of an entry, in bytes: the permissions and two lengths.
+    const MIN_ENTRY: usize = 12;
+
+    pub(super) fn read(input: &mut Cursor<'a>) -> Result<Self, DecodeError> {
+        let start = input.rest();
+        let count = input.count(Self::MIN_ENTRY, "acl")?.unwrap_or(0);
+        for _ in 0..count {
+            input.i32("acl.perms")?;
+            input.buffer("acl.scheme")?;
+            input.buffer("acl.id")?;
+        }
+        Ok(Self { bytes: &start[..start.len() - input.rest().len()] })
+    }
+
+    /// Returns the list whose stored form this is.
+    pub(super) const fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// Returns the stored form. Equal lists have equal forms.
+    #[must_use]
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns `true` for Java's `null`, which stands for [`Acl::open_unsafe`].
+    #[must_use]
+    pub fn is_null(self) -> bool {
+        self.bytes == (-1_i32).to_be_bytes()
+    }
+
+    /// Returns the entries. Java's `null` is [`Acl::open_unsafe`].
+    ///
+    /// # Errors
+    /// [`DecodeError::InvalidUtf8`] if a scheme or an identity is not text.
+    pub fn to_vec(self) -> Result<Vec<Acl>, DecodeError> {
+        let mut input = Cursor::new(self.bytes);
+        let Some(count) = input.count(Self::MIN_ENTRY, "acl")? else {
+            return Ok(Acl::open_unsafe());
+        };
+        let mut entries = Vec::with_capacity(count);
+        for _ in 0..count {
+            let permissions = Permissions::from_bits(input.i32("acl.perms")?);
+            let scheme = input.buffer("acl.scheme")?.unwrap_or_default();
+            let id = input.buffer("acl.id")?.unwrap_or_default();
+            entries.push(Acl::new(
+                permissions,
+                java_string(scheme, "acl.scheme")?,
+                java_string(id, "acl.id")?,
+            ));
+        }
+        Ok(entries)
+    }
+}
+
+/// Omits the identities: those of the scheme `digest` are derived from passwords.
+impl fmt::Debug for AclList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AclList").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+/// The paths that `closeSession` deletes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Paths<'a> {
+    bytes: &'a [u8],
+    count: usize,
+}
+
+impl<'a> Paths<'a> {
+    /// The length of an empty path, in bytes.
+    const MIN_PATH: usize = 4;
+
+    pub(super) fn read(input: &mut Cursor<'a>) -> Result<Self, DecodeError> {
+        let count = input.count(Self::MIN_PATH, "CloseSessionTxn.paths2Delete")?.unwrap_or(0);
+        let start = input.rest();
+        for _ in 0..count {
+            input.str("CloseSessionTxn.path")?;
+        }
+        Ok(Self { bytes: &start[..start.len() - input.rest().len()], count })
+    }
+
+    /// Returns the number of paths.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns `true` if the session had no ephemeral node.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the paths.
+    #[must_use]
+    pub const fn iter(&self) -> PathsIter<'a> {
+        PathsIter { input: Cursor::new(self.bytes), left: self.count }
+    }
+}
+
+impl<'a> IntoIterator for &Paths<'a> {
+    type Item = &'a str;
+    type IntoIter = PathsIter<'a>;
+
+    fn into_iter(self) -> PathsIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Paths<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// An iterator over the paths of a `closeSession`: see [`Paths::iter`].
+#[derive(Debug, Clone)]
+pub struct PathsIter<'a> {
+    input: Cursor<'a>,
+    left: usize,
+}
+
+impl<'a> Iterator for PathsIter<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.left = self.left.checked_sub(1)?;
+        // `Paths::read` has read every path.
+        self.input.str("CloseSessionTxn.path").ok()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for PathsIter<'_> {}

@@ -1,0 +1,135 @@
+//! All log files of a server, as one stream.
+
+use std::path::Path;
+
+use super::error::Result;
+use super::files::{Files, LogFile};
+use super::log::{DEFAULT_MAX_RECORD, Log, Skipped};
+use super::records::Record;
+
+/// A reader of the log files of a server, in order, in the memory of one [`Log`].
+///
+/// The ids of the transactions are not checked: see [`Check`](super::Check) for gaps. A file that
+/// ends with an incomplete record is followed by the next file.
+///
+/// The transactions at the end of the last log may not be committed: a server writes them before
+/// the ensemble agrees, and removes them later if it did not agree.
+#[derive(Debug)]
+pub struct Logs {
+    files: Vec<LogFile>,
+    /// The index of the next file.
+    next: usize,
+    current: Option<Log>,
+    first: i64,
+    max_record: usize,
+    skips_damaged: bool,
+    /// The damaged ranges of the files before the current one.
+    skipped: Vec<Skipped>,
+}
+
+impl Logs {
+    /// Returns a reader of all transactions.
+    #[must_use]
+    pub fn new(files: &Files) -> Self {
+        Self {
+            files: files.logs.clone(),
+            next: 0,
+            current: None,
+            first: i64::MIN,
+            max_record: DEFAULT_MAX_RECORD,
+            skips_damaged: false,
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Begins with the first transaction whose id is at least `zxid`. Call it before reading.
+    #[must_use]
+    pub fn from_zxid(mut self, zxid: i64) -> Self {
+        let later = self.files.partition_point(|file| file.zxid <= zxid);
+        self.first = zxid;
+        self.next = later.saturating_sub(1);
+        self
+    }
+
+    /// Sets the maximum length of a record, in bytes. Default: [`DEFAULT_MAX_RECORD`].
+    #[must_use]
+    pub const fn max_record(mut self, bytes: usize) -> Self {
+        self.max_record = bytes;
+        self
+    }
+
+    /// Continues after damaged ranges: see [`Log::skip_damaged`]. Default: off.
+    #[must_use]
+    pub const fn skip_damaged(mut self, skip: bool) -> Self {
+        self.skips_damaged = skip;
+        self
+    }
+
+    /// Returns the next transaction; `None` at the end of the last file. The last file may grow:
+    /// then a later call returns the transactions that were appended.
+    ///
+    /// # Errors
+    /// As for [`Log::open`] and [`Log::next_record`].
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        self.record()
+    }
+
+    /// Adds the log files that a server has created since the first files were found.
+    pub fn add_new_files(&mut self, files: &Files) {
+        let last = self.files.last().map_or(i64::MIN, |file| file.zxid);
+        self.files.extend(files.logs.iter().filter(|file| file.zxid > last).cloned());
+    }
+
+    /// Returns the file of the last transaction.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.current.as_ref().map(Log::path)
+    }
+
+    /// Returns the position of the last transaction in its file, in bytes.
+    #[must_use]
+    pub fn offset(&self) -> Option<u64> {
+        self.current.as_ref().and_then(Log::offset)
+    }
+
+    /// Returns the damaged ranges that were skipped.
+    pub fn skipped(&self) -> impl Iterator<Item = &Skipped> {
+        self.skipped.iter().chain(self.current.iter().flat_map(Log::skipped))
+    }
+
+    /// Moves to the next transaction. Returns `false` at the end of the last file.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        loop {
+            if self.current.is_none() {
+                let Some(file) = self.files.get(self.next) else { return Ok(false) };
+                let log = Log::open(&file.path)?.max_record(self.max_record);
+                self.current = Some(log.skip_damaged(self.skips_damaged));
+                self.next += 1;
+            }
+            let Some(log) = &mut self.current else { return Ok(false) };
+            if log.advance()? {
+                if log.position().is_some_and(|(zxid, _)| zxid >= self.first) {
+                    return Ok(true);
+                }
+            } else if self.next < self.files.len() {
+                self.skipped.extend_from_slice(log.skipped());
+                self.current = None;
+            } else {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Returns the id and the time of the transaction that [`advance`](Self::advance) moved to.
+    pub(super) fn position(&self) -> Option<(i64, i64)> {
+        self.current.as_ref().and_then(Log::position)
+    }
+
+    /// Returns the transaction that [`advance`](Self::advance) moved to.
+    pub(super) fn record(&self) -> Result<Option<Record<'_>>> {
+        self.current.as_ref().map(|log| log.record()).transpose()
+    }
+}

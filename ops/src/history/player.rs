@@ -1,0 +1,141 @@
+//! Applies the logs to a tree, one transaction after another.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::base::{Base, Settings};
+use super::comparison::Comparison;
+use super::continuity::{Gap, follows};
+use super::error::{Error, Result};
+use super::files::Files;
+use super::logs::Logs;
+use super::records::TreeDigest;
+use super::tree::Tree;
+
+/// The order of the transactions that were read.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// The last transaction; `None` before the first one, if it may be any.
+    pub(super) last: Option<i64>,
+}
+
+/// The place of a transaction in the order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Next,
+    /// The transaction was read before.
+    Old,
+    /// Transactions are missing before this one.
+    AfterGap(Gap),
+}
+
+impl Order {
+    pub(super) fn place(&mut self, zxid: i64, path: Option<&Path>) -> Place {
+        let Some(after) = self.last else {
+            self.last = Some(zxid);
+            return Place::Next;
+        };
+        if zxid <= after {
+            return Place::Old;
+        }
+        self.last = Some(zxid);
+        if follows(after, zxid) {
+            return Place::Next;
+        }
+        let path = path.map(Path::to_owned).unwrap_or_default();
+        Place::AfterGap(Gap { after, next: zxid, path })
+    }
+}
+
+/// A replay in progress.
+#[derive(Debug)]
+pub(super) struct Player {
+    pub(super) tree: Tree,
+    pub(super) logs: Logs,
+    order: Order,
+    pub(super) comparison: Comparison,
+    /// The last transaction that was applied.
+    pub(super) zxid: i64,
+    /// Its time, in milliseconds since 1970.
+    pub(super) time_ms: Option<i64>,
+    /// The last transaction that the snapshot may contain changes of.
+    fuzzy_until: Option<i64>,
+    files: Files,
+    settings: Settings,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) transactions: u64,
+    /// The number of transactions that did not fit the tree after the fuzzy range.
+    pub(super) misfits: u64,
+}
+
+impl Player {
+    /// Returns a replay that begins with a base.
+    pub(super) fn new(
+        base: Base,
+        files: &Files,
+        settings: &Settings,
+        mut of_snapshots: BTreeMap<i64, TreeDigest>,
+    ) -> Self {
+        of_snapshots.extend(base.digest);
+        let logs = Logs::new(files).from_zxid(base.zxid.saturating_add(1));
+        let mut comparison = Comparison::new(base.fuzzy_until, of_snapshots);
+        comparison.compare(base.zxid, None, base.tree.digest());
+        Self {
+            tree: base.tree,
+            logs: logs.max_record(settings.max_record).skip_damaged(settings.skips_damaged),
+            order: Order { last: Some(base.zxid) },
+            comparison,
+            zxid: base.zxid,
+            time_ms: None,
+            fuzzy_until: base.fuzzy_until,
+            files: files.clone(),
+            settings: settings.clone(),
+            gaps: Vec::new(),
+            transactions: 0,
+            misfits: 0,
+        }
+    }
+
+    /// Applies the transactions up to `target`.
+    pub(super) fn run(&mut self, target: i64) -> Result<()> {
+        while self.logs.advance()? {
+            let Some((zxid, time_ms)) = self.logs.position() else { break };
+            if zxid > target {
+                break;
+            }
+            match self.order.place(zxid, self.logs.path()) {
+                Place::Next => {}
+                Place::Old => continue,
+                Place::AfterGap(gap) => self.bridge(gap)?,
+            }
+            let Some(record) = self.logs.record()? else { break };
+            let fits = self.tree.apply(&record);
+            if !fits && self.fuzzy_until.is_some_and(|until| zxid > until) {
+                self.misfits += 1;
+            }
+            self.transactions += 1;
+            (self.zxid, self.time_ms) = (zxid, Some(time_ms));
+            self.comparison.compare(zxid, record.digest, self.tree.digest());
+        }
+        Ok(())
+    }
+
+    /// Continues with the snapshot that makes up for missing transactions, if there is one.
+    fn bridge(&mut self, gap: Gap) -> Result<()> {
+        if let Some(base) = Base::in_gap(&self.files, &self.settings, &gap)? {
+            self.comparison.restart(base.fuzzy_until);
+            (self.tree, self.fuzzy_until) = (base.tree, base.fuzzy_until);
+        } else if self.settings.skips_damaged {
+            self.gaps.push(gap);
+        } else {
+            return Err(Error::Gap { gap });
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the tree contains no changes of later transactions, as far as the snapshot
+    /// tells.
+    pub(super) fn is_settled(&self) -> bool {
+        self.fuzzy_until.is_some_and(|until| self.zxid >= until)
+    }
+}

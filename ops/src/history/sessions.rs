@@ -1,0 +1,105 @@
+//! The sessions in the logs.
+
+use std::collections::BTreeMap;
+
+use zk_curator::SessionId;
+
+use super::change::{Moment, SessionEnd};
+use super::error::{Error, Result};
+use super::index::Index;
+use super::logs::Logs;
+use super::records::{Record, Txn};
+use super::snapshot::Snapshot;
+
+/// A session, as far as the files tell it. Local sessions are not in the logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionHistory {
+    /// The session.
+    pub id: SessionId,
+    /// Its timeout in milliseconds; `None` if it began before the logs and no snapshot contains it.
+    pub timeout_ms: Option<i32>,
+    /// Its begin; `None` if it began before the logs.
+    pub begun: Option<Moment>,
+    /// Its end and the reason; `None` if it did not end within the logs.
+    pub ended: Option<(Moment, SessionEnd)>,
+    /// Its last request that is in the logs: a change or a failed request. Reads and pings are not.
+    pub last: Option<Moment>,
+    /// The number of its requests in the logs, including begin and end.
+    pub transactions: u64,
+}
+
+impl SessionHistory {
+    pub(super) const fn new(id: SessionId) -> Self {
+        Self { id, timeout_ms: None, begun: None, ended: None, last: None, transactions: 0 }
+    }
+
+    /// Adds a transaction of the session.
+    pub(super) fn add(&mut self, record: &Record<'_>) {
+        let at = Moment::of(&record.header);
+        match record.txn {
+            Txn::CreateSession { timeout_ms } => {
+                (self.timeout_ms, self.begun) = (Some(timeout_ms), Some(at));
+            }
+            Txn::CloseSession(_) => self.ended = Some((at, SessionEnd::of(&record.header))),
+            _ => {}
+        }
+        self.last = Some(at);
+        self.transactions += 1;
+    }
+}
+
+impl Index {
+    /// Returns the sessions in the logs and snapshots, sorted by id: all of them, or the
+    /// [selected](Index::session) one. Other filters have no effect. The memory is bounded by the
+    /// number of sessions.
+    ///
+    /// # Errors
+    /// The errors of reading the files.
+    pub fn sessions(&self) -> Result<Vec<SessionHistory>> {
+        let mut sessions = BTreeMap::new();
+        let is_selected =
+            |id: SessionId| self.selection.session.is_none_or(|selected| selected == id);
+        for (id, timeout_ms) in self.snapshot_sessions()? {
+            if is_selected(id) {
+                let session = sessions.entry(id).or_insert_with(|| SessionHistory::new(id));
+                session.timeout_ms = Some(timeout_ms);
+            }
+        }
+        let mut logs = self.logs();
+        while let Some(record) = logs.next_record()? {
+            let id = record.header.session;
+            // The leader's own requests have no session.
+            if id.get() != 0 && is_selected(id) {
+                let session = sessions.entry(id).or_insert_with(|| SessionHistory::new(id));
+                session.add(&record);
+            }
+        }
+        Ok(sessions.into_values().collect())
+    }
+
+    /// Returns a reader of all logs.
+    pub(super) fn logs(&self) -> Logs {
+        let logs = Logs::new(&self.files).max_record(self.settings.max_record);
+        logs.skip_damaged(self.settings.skips_damaged)
+    }
+
+    /// Returns the sessions in the snapshots. Only the beginning of the files is read.
+    pub(super) fn snapshot_sessions(&self) -> Result<Vec<(SessionId, i32)>> {
+        let mut sessions = Vec::new();
+        for file in &self.files.snapshots {
+            match Snapshot::open(&file.path) {
+                Ok(snapshot) => {
+                    let found = snapshot.sessions().iter();
+                    sessions.extend(found.map(|session| (session.id, session.timeout_ms)));
+                }
+                Err(error) if error.is_truncated() => {}
+                Err(Error::Damaged { .. }) if self.settings.skips_damaged => {}
+                Err(error) => return Err(error),
+            }
+        }
+        sessions.sort_unstable();
+        sessions.dedup();
+        Ok(sessions)
+    }
+}

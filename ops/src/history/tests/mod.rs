@@ -1,0 +1,12 @@
+//! Tests on files that are written here, byte by byte from the formats.
+
+mod check;
+mod damage;
+mod files;
+mod index;
+mod log;
+mod model;
+mod records;
+mod replay;
+mod snapshot;
+mod writer;

@@ -1,0 +1,32 @@
+//! From times to transactions.
+
+use super::base::Settings;
+use super::error::{Error, Result};
+use super::files::{Files, LogFile};
+use super::log::Log;
+
+/// Returns the last transaction before the first transaction later than `time_ms`, in the last log
+/// that begins at or before this time.
+///
+/// Times are those of the leader's clock. They can go back when the leader changes.
+pub(super) fn zxid_at(files: &Files, settings: &Settings, time_ms: i64) -> Result<i64> {
+    for file in files.logs.iter().rev() {
+        let mut log = open(file, settings)?;
+        let mut last = None;
+        while log.advance()? {
+            match log.position() {
+                Some((zxid, time)) if time <= time_ms => last = Some(zxid),
+                _ => break,
+            }
+        }
+        if let Some(zxid) = last {
+            return Ok(zxid);
+        }
+    }
+    Err(Error::NoLogs { time_ms })
+}
+
+fn open(file: &LogFile, settings: &Settings) -> Result<Log> {
+    let log = Log::open(&file.path)?.max_record(settings.max_record);
+    Ok(log.skip_damaged(settings.skips_damaged))
+}
