@@ -81,7 +81,7 @@ pub(crate) fn decode(text: &[u8], plus: bool) -> Result<String, UrlError> {
             b'%' => {
                 let high = rest.next().and_then(|digit| digit_of(*digit));
                 let low = rest.next().and_then(|digit| digit_of(*digit));
-                high.zip(low).map(|(high, low)| high << 4 | low).ok_or(UrlError::Encoding)?
+                high.zip(low).map(|(high, low)| (high << 4) | low).ok_or(UrlError::Encoding)?
             }
             b'+' if plus => b' ',
             byte => *byte,
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_path_survives_its_url(names in prop::collection::vec("[^/\\p{C}]{1,12}", 0..6)) {
+        fn every_path_survives_its_url(names in prop::collection::vec("[ -.0-~\u{a1}-\u{d7ff}]{1,12}", 0..6)) {
             let path = format!("/{}", names.join("/"));
             prop_assume!(ZPath::parse(path.as_str()).is_ok());
             let url = url_of(&path);
