@@ -271,7 +271,8 @@ mod tests {
         let problem = Problem::no_precondition("Send If-Match.");
         let body: serde_json::Value = serde_json::from_slice(&problem.body()).unwrap();
         assert_eq!(body["type"], "urn:zk-curator:problem:usage");
-        assert_eq!((&body["status"], &body["exit_code"]), (&428.into(), &2.into()));
+        assert_eq!(body["status"], 428);
+        assert_eq!(body["exit_code"], 2);
         let response = Problem::too_many("Wait.", 7).into_response();
         assert_eq!(response.headers()[header::RETRY_AFTER], "7");
         assert_eq!(response.headers()[header::CONTENT_TYPE], MEDIA);
