@@ -75,12 +75,12 @@ impl Hub {
     async fn run(&self, room: &Arc<Room>) {
         tokio::select! {
             () = room.follow(&self.zk) => {}
-            () = self.is_abandoned(room) => {}
+            () = self.abandoned(room) => {}
         }
     }
 
     /// Waits until a room has had no viewer for a while, and removes it.
-    async fn is_abandoned(&self, room: &Arc<Room>) {
+    async fn abandoned(&self, room: &Arc<Room>) {
         loop {
             room.seats.find(|seats| (seats.viewers == 0).then_some(())).await;
             tokio::select! {

@@ -51,11 +51,11 @@ impl Room {
         loop {
             match zk.add_watch(&self.path).recursive().await {
                 Ok(watch) => {
-                    self.is_armed(true);
+                    self.armed(true);
                     if self.listen(watch).await == WatchEnded::Closed {
                         return;
                     }
-                    self.is_stale();
+                    self.stale();
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::Closed | ErrorKind::NotStarted => return,
@@ -64,7 +64,7 @@ impl Room {
                         pending::<()>().await;
                     }
                     _ => {
-                        self.is_stale();
+                        self.stale();
                         sleep(RETRY).await;
                     }
                 },
@@ -93,8 +93,8 @@ impl Room {
                         due.get_or_insert(earliest.max(Instant::now()));
                     }
                 }
-                Some(PersistentEvent::Disarmed) => self.is_stale(),
-                Some(PersistentEvent::Rearmed { unchanged }) => self.is_armed(!unchanged),
+                Some(PersistentEvent::Disarmed) => self.stale(),
+                Some(PersistentEvent::Rearmed { unchanged }) => self.armed(!unchanged),
                 Some(PersistentEvent::Ended(why)) => return why,
                 // Later kinds of events do not concern nodes.
                 Some(_) => {}
@@ -120,7 +120,7 @@ impl Room {
     }
 
     /// With `is_changed`, something may have changed since the last read.
-    fn is_armed(&self, is_changed: bool) {
+    fn armed(&self, is_changed: bool) {
         if is_changed {
             self.memo.forget();
         }
@@ -131,7 +131,7 @@ impl Room {
         });
     }
 
-    fn is_stale(&self) {
+    fn stale(&self) {
         self.news.modify(|news| {
             if !matches!(news.freshness, Freshness::Stale { .. }) {
                 news.freshness = Freshness::Stale { since: Instant::now() };
