@@ -45,26 +45,27 @@ pub(crate) async fn guard(
     let (response, cookie) = match admitted {
         Ok(cookie) => (next.run(request).await, cookie),
         Err(Refusal::Problem(problem)) => (problem.into_response(), None),
-        Err(Refusal::SignIn(response)) => (response, None),
+        Err(Refusal::SignIn(response)) => (*response, None),
     };
     let mut response = match problem_of(&response) {
-        Some(problem) if format == Format::Html => {
-            let mut page = problem_page(&web, viewer.as_ref(), &problem).await;
-            if let Some(allow) = response.headers().get(header::ALLOW) {
-                page.headers_mut().insert(header::ALLOW, allow.clone());
-            }
-            page
+        Some(problem) => {
+            let described = match format {
+                Format::Html => problem_page(&web, viewer.as_ref(), &problem).await,
+                Format::Json => problem.into_response(),
+            };
+            with_allow_of(&response, described)
         }
-        Some(problem) if response.extensions().get::<Problem>().is_none() => {
-            let mut described = problem.into_response();
-            if let Some(allow) = response.headers().get(header::ALLOW) {
-                described.headers_mut().insert(header::ALLOW, allow.clone());
-            }
-            described
-        }
-        _ => response,
+        None => response,
     };
     complete(response.headers_mut(), cookie);
+    response
+}
+
+/// Keeps the methods that an address supports.
+fn with_allow_of(first: &Response, mut response: Response) -> Response {
+    if let Some(allow) = first.headers().get(header::ALLOW) {
+        response.headers_mut().insert(header::ALLOW, allow.clone());
+    }
     response
 }
 
@@ -72,7 +73,7 @@ pub(crate) async fn guard(
 enum Refusal {
     Problem(Problem),
     /// The way to the login page.
-    SignIn(Response),
+    SignIn(Box<Response>),
 }
 
 impl From<Problem> for Refusal {
@@ -107,7 +108,7 @@ fn admit(web: &Web, request: &mut Request, format: Format) -> Result<Option<Head
 
 fn foreign_host(host: &str) -> Problem {
     let detail = format!(
-        "This explorer is not called {host:?}. Whoever runs it can add the host to its settings."
+        "This explorer is not called {host:?}. Its operator can add the host to its settings."
     );
     let status = StatusCode::MISDIRECTED_REQUEST;
     Problem::new(status, ProblemKind::NoPermission, "Unknown host", detail)
@@ -135,8 +136,7 @@ fn viewer_of(
         Access::Missing => return Err(sign_in(web, request, format)),
         Access::Refused => {
             web.back_off.failed(peer);
-            let problem = Problem::not_signed_in();
-            return Err(Problem { detail: "No user has this token.".to_owned(), ..problem }.into());
+            return Err(Problem::unknown_token().into());
         }
     };
     let (session, cookie) = match means {
@@ -190,7 +190,7 @@ fn sign_in(web: &Web, request: &Request, format: Format) -> Refusal {
     }
     let next = request.uri().path_and_query().map_or("", |next| next.as_str());
     let address = format!("{}/login{}", web.base, query(&[("next", next)]));
-    Refusal::SignIn(Redirect::to(&address).into_response())
+    Refusal::SignIn(Box::new(Redirect::to(&address).into_response()))
 }
 
 /// Returns the header that sets a cookie, or removes it if the value is empty.

@@ -124,8 +124,15 @@ impl Problem {
     }
 
     pub(crate) fn not_signed_in() -> Self {
+        Self::unauthorised("Sign in, or send a token in the header Authorization.")
+    }
+
+    pub(crate) fn unknown_token() -> Self {
+        Self::unauthorised("No user has this token.")
+    }
+
+    fn unauthorised(detail: &str) -> Self {
         let status = StatusCode::UNAUTHORIZED;
-        let detail = "Sign in, or send a token in the header Authorization.";
         Self {
             header: Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
             ..Self::new(status, ProblemKind::NoPermission, "Not signed in", detail)

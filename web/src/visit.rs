@@ -52,8 +52,9 @@ impl<S: Sync> FromRequestParts<S> for Visit {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Outcome<Self> {
         // Without the guard, no request gets here.
-        let viewer = parts.extensions.get().cloned().ok_or_else(Problem::not_signed_in)?;
-        let origin = parts.extensions.get().copied().unwrap_or(Origin::Foreign);
+        let viewer =
+            parts.extensions.get::<Viewer>().cloned().ok_or_else(Problem::not_signed_in)?;
+        let origin = parts.extensions.get::<Origin>().copied().unwrap_or(Origin::Foreign);
         let url = parts.uri.path().to_owned();
         let query = Fields::parse(parts.uri.query().unwrap_or_default().as_bytes())?;
         let format = Format::of(&url, &parts.headers);
