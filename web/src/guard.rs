@@ -148,7 +148,7 @@ fn viewer_of(
     let address = || peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
     // The prefix keeps a user apart from an address.
     let counted_as = if user.is_empty() { address() } else { format!("user {user}") };
-    Ok((Viewer { user, means, session, csrf, counted_as }, cookie))
+    Ok((Viewer { user, means, peer, session, csrf, counted_as }, cookie))
 }
 
 /// Returns the identity of a browser whose user need not sign in here. A page with forms sets it.

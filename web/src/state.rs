@@ -29,6 +29,10 @@ pub(crate) struct Web {
     pub(crate) hub: Arc<Hub>,
     pub(crate) write: bool,
     pub(crate) tls: bool,
+    /// `true` if pages are live.
+    pub(crate) live: bool,
+    /// The time that a session of a user lasts.
+    pub(crate) session_time: Duration,
     pub(crate) base: String,
     pub(crate) max_body: usize,
     pub(crate) hosts: Hosts,
@@ -52,6 +56,8 @@ impl Web {
             hub: Hub::new(zk.clone(), limits.watches),
             write,
             tls,
+            live: limits.streams.min(limits.streams_of_one).min(limits.watches) > 0,
+            session_time: limits.session_time,
             base,
             max_body: zk.max_frame(),
             hosts: Hosts::new(&hosts),

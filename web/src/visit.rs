@@ -40,10 +40,15 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
-    /// Returns the path of the node in a URL that begins with `prefix`.
-    pub(crate) fn node_below(&self, prefix: &str) -> Outcome<String> {
-        let rest = self.url.strip_prefix(prefix).ok_or_else(Problem::no_page)?;
-        Ok(path_of(rest)?)
+    /// Returns the path of the node in a URL that begins with one of the prefixes.
+    pub(crate) fn node_below(&self, prefixes: &[&str]) -> Outcome<String> {
+        let rest = prefixes.iter().find_map(|prefix| self.url.strip_prefix(prefix));
+        Ok(path_of(rest.ok_or_else(Problem::no_page)?)?)
+    }
+
+    /// Returns the last component of the URL.
+    pub(crate) fn file_name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
     }
 }
 

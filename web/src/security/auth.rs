@@ -54,6 +54,8 @@ pub(crate) struct Viewer {
     /// The name of the user; empty if nobody has to sign in.
     pub(crate) user: Arc<str>,
     pub(crate) means: Means,
+    /// The address of the connection, if it is known.
+    pub(crate) peer: Option<IpAddr>,
     /// The value of the cookie that identifies the browser, if it has one.
     pub(crate) session: Option<String>,
     /// The token that forms of this browser have to contain.

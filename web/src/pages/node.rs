@@ -1,0 +1,361 @@
+//! One node, and its changes by forms.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use zk_curator::{Error, ErrorKind, Stat, Version};
+
+use super::edit::{EditForm, data_of};
+use super::frame::{Frame, render};
+use super::head::Head;
+use crate::api::{creatable, node_json, raw_response, wants_raw};
+use crate::body::read_form;
+use crate::fields::Fields;
+use crate::paths::{child_of, parent_of, url_of};
+use crate::problem::{Outcome, Problem};
+use crate::reads::{DataRead, Kinds, NodeRead};
+use crate::security::Permit;
+use crate::show::{
+    AclLine, DataView, Kind, QuotaLine, acl_lines, data_view, now_ms, quota_lines, size, visible,
+    when,
+};
+use crate::state::{Web, read_only};
+use crate::visit::{Format, Visit};
+
+#[derive(Template)]
+#[template(path = "node.html", whitespace = "minimize")]
+struct NodePage {
+    frame: Frame,
+    head: Head,
+    full_path: String,
+    /// The data, unless they are hidden.
+    shown: Option<DataView>,
+    /// The reason why the data are hidden.
+    hidden: &'static str,
+    is_dump: bool,
+    dump_url: String,
+    raw_url: String,
+    edit: Option<EditForm>,
+    /// The reason why there is no form; empty in a read-only explorer.
+    no_edit: &'static str,
+    can_create: bool,
+    can_delete: bool,
+    has_children: bool,
+    version: i32,
+    sentence: String,
+    facts: Vec<Fact>,
+    kinds_sentence: String,
+    kinds: Vec<KindCount>,
+    acl: Vec<AclLine>,
+    quota: Vec<QuotaLine>,
+}
+
+struct Fact {
+    name: &'static str,
+    value: String,
+    /// The time in RFC 3339, if it is one.
+    datetime: String,
+    title: String,
+}
+
+struct KindCount {
+    icon: &'static str,
+    name: &'static str,
+    count: usize,
+}
+
+#[derive(Template)]
+#[template(path = "conflict.html", whitespace = "minimize")]
+struct NotSavedPage {
+    frame: Frame,
+    head: Head,
+    title: String,
+    detail: String,
+    full_path: String,
+    expected: String,
+    sentence: String,
+    present_version: i32,
+    encoding: String,
+    newlines: String,
+    text: String,
+    can_overwrite: bool,
+    shown: Option<DataView>,
+    hidden: &'static str,
+}
+
+const REDACTED: &str = "The data are hidden: the settings of this explorer treat them as a secret.";
+const NO_PERMISSION: &str = "ZooKeeper does not permit this explorer to read the data.";
+const TOO_LARGE: &str = "The data are larger than this explorer accepts.";
+
+/// `GET /node/…` and `GET /api/v1/node/…`
+pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+    let path = visit.node_below(&["/node", "/api/v1/node"])?;
+    let node = web.node(&path).await?;
+    let is_redacted = web.redaction.hides(&path);
+    if wants_raw(&visit.headers) {
+        return raw_response(&node, is_redacted);
+    }
+    if visit.format == Format::Json {
+        return Ok(node_json(&path, &node, is_redacted));
+    }
+    let frame =
+        Frame::new(&web, Some(&visit.viewer), "").await.of_node(&web, &path, &url_of(&path));
+    let as_dump = visit.query.get("as") == Some("hex");
+    Ok(render(&page(&web, frame, &path, &node, as_dump)))
+}
+
+/// `GET /raw/…`: the data as a download.
+pub(crate) async fn raw(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+    let path = visit.node_below(&["/raw"])?;
+    let node = web.node(&path).await?;
+    raw_response(&node, web.redaction.hides(&path))
+}
+
+/// `POST /node/…`: a form of the page.
+pub(crate) async fn change(
+    State(web): State<Arc<Web>>,
+    visit: Visit,
+    headers: HeaderMap,
+    body: Body,
+) -> Outcome<Response> {
+    if !web.write {
+        return Err(read_only());
+    }
+    let path = visit.node_below(&["/node"])?;
+    let form = read_form(body, &headers, web.max_body).await?;
+    let permit = Permit::of_form(&web.keys, &visit.viewer, &form)?;
+    match form.get("action") {
+        Some("set") => save(&web, &visit, &permit, &path, &form).await,
+        Some("create") => create(&web, &permit, &path, &form).await,
+        Some("delete") => delete(&web, &permit, &path, &form).await,
+        _ => Err(Problem::usage("The form does not say what to do.")),
+    }
+}
+
+async fn save(
+    web: &Web,
+    visit: &Visit,
+    permit: &Permit,
+    path: &str,
+    form: &Fields,
+) -> Outcome<Response> {
+    let version = version_of(form)?;
+    let data = data_of(path, form)?;
+    match web.changes(permit)?.set(path, data, version).await {
+        Ok(_) => Ok(to_node(web, path)),
+        Err(error) => Ok(not_saved(web, visit, path, form, error).await),
+    }
+}
+
+/// Shows the value of the form and that of the node, so that nothing is lost after a conflict or
+/// another failure.
+async fn not_saved(web: &Web, visit: &Visit, path: &str, form: &Fields, error: Error) -> Response {
+    let is_conflict = error.kind() == ErrorKind::BadVersion;
+    let is_unknown = error.may_have_applied();
+    let problem = Problem::from(error);
+    let node = web.node(path).await.ok();
+    let title = if is_unknown {
+        "Perhaps not saved: the response of ZooKeeper is missing".to_owned()
+    } else if is_conflict {
+        "Not saved: the node has changed".to_owned()
+    } else {
+        format!("Not saved: {}", problem.title)
+    };
+    let sentence = match &node {
+        Some(node) => {
+            let changed = when(node.stat.mtime, now_ms()).ago;
+            format!("ZooKeeper has version {}, changed {changed}.", node.stat.version)
+        }
+        None => "The node cannot be read now.".to_owned(),
+    };
+    let (shown, hidden) = match &node {
+        Some(node) => shown_data(web, path, &node.data, false),
+        None => (None, "The node cannot be read now."),
+    };
+    let version = node.as_ref().map(|node| node.stat.version);
+    let children = node.as_ref().map_or(0, |node| i64::from(node.stat.num_children));
+    let field = |name: &str| form.get(name).unwrap_or_default().to_owned();
+    let page = NotSavedPage {
+        frame: Frame::new(web, Some(&visit.viewer), "").await,
+        head: Head::new(web, path, children, false),
+        title,
+        detail: visible(&problem.detail).into_owned(),
+        full_path: visible(path).into_owned(),
+        expected: visible(&field("version")).into_owned(),
+        sentence,
+        present_version: version.unwrap_or_default(),
+        encoding: field("encoding"),
+        newlines: field("newlines"),
+        text: field("data"),
+        // ZooKeeper cannot compare with version -1.
+        can_overwrite: version.is_some_and(|version| version != -1),
+        shown,
+        hidden,
+    };
+    let mut response = render(&page);
+    *response.status_mut() = problem.status;
+    response
+}
+
+async fn create(web: &Web, permit: &Permit, parent: &str, form: &Fields) -> Outcome<Response> {
+    let name = form.get("name").unwrap_or_default();
+    let mode = creatable(form.get("mode").unwrap_or("persistent"))?;
+    if name.contains('/') || (name.is_empty() && !mode.is_sequential()) {
+        return Err(Problem::usage("A name has at least one character, and no slash."));
+    }
+    let data = data_of(parent, form)?;
+    let path = child_of(parent, name);
+    let (created, _) = web.changes(permit)?.create(&path, data, mode).await?;
+    Ok(to_node(web, &created))
+}
+
+async fn delete(web: &Web, permit: &Permit, path: &str, form: &Fields) -> Outcome<Response> {
+    if form.get("confirm") != Some("yes") {
+        return Err(Problem::usage("The deletion was not confirmed."));
+    }
+    let version = version_of(form)?;
+    web.changes(permit)?.delete(path, version).await?;
+    let parent = parent_of(path).unwrap_or("/");
+    let address = format!("{}/tree{}", web.base, url_of(parent));
+    Ok(Redirect::to(&address).into_response())
+}
+
+fn to_node(web: &Web, path: &str) -> Response {
+    Redirect::to(&format!("{}/node{}", web.base, url_of(path))).into_response()
+}
+
+fn version_of(form: &Fields) -> Outcome<Version> {
+    let version = form.get("version").and_then(|version| version.parse().ok());
+    let version: i32 = version.ok_or_else(|| Problem::usage("The form has no version."))?;
+    // A form never stands for any version.
+    Ok(Version::Exactly(version))
+}
+
+/// Returns the view of the data, or the reason why they are hidden.
+fn shown_data(
+    web: &Web,
+    path: &str,
+    data: &DataRead,
+    as_dump: bool,
+) -> (Option<DataView>, &'static str) {
+    match data {
+        _ if web.redaction.hides(path) => (None, REDACTED),
+        DataRead::Read { data, is_null } => (Some(data_view(data, *is_null, as_dump)), ""),
+        DataRead::NoPermission => (None, NO_PERMISSION),
+        DataRead::TooLarge => (None, TOO_LARGE),
+    }
+}
+
+fn page(web: &Web, frame: Frame, path: &str, node: &NodeRead, as_dump: bool) -> NodePage {
+    let stat = &node.stat;
+    let now = now_ms();
+    let (shown, hidden) = shown_data(web, path, &node.data, as_dump);
+    let head = Head::new(web, path, i64::from(stat.num_children), false);
+    let is_system = path == "/" && web.zk.server_path("/") == "/";
+    let (edit, no_edit) = edit_of(web, &node.data, stat.version, shown.is_some());
+    let raw_url =
+        if shown.is_some() { format!("{}/raw{}", web.base, url_of(path)) } else { String::new() };
+    NodePage {
+        full_path: visible(path).into_owned(),
+        is_dump: as_dump,
+        dump_url: format!("{}?as=hex", head.node_url),
+        raw_url,
+        edit,
+        no_edit,
+        can_create: web.write && !stat.is_ephemeral(),
+        can_delete: web.write && !is_system,
+        has_children: stat.num_children > 0,
+        version: stat.version,
+        sentence: sentence(stat, now),
+        facts: facts(web, stat, now),
+        kinds_sentence: kinds_sentence(&node.kinds),
+        kinds: kinds(&node.kinds),
+        acl: node.acl.as_deref().map(acl_lines).unwrap_or_default(),
+        quota: node.quota.as_ref().map(|(of, used)| quota_lines(of, used)).unwrap_or_default(),
+        shown,
+        hidden,
+        head,
+        frame,
+    }
+}
+
+fn edit_of(
+    web: &Web,
+    data: &DataRead,
+    version: i32,
+    is_shown: bool,
+) -> (Option<EditForm>, &'static str) {
+    if !web.write {
+        return (None, "");
+    }
+    match data {
+        _ if !is_shown => (None, "Hidden data cannot be changed here."),
+        _ if version == -1 => (None, "ZooKeeper cannot compare with version -1."),
+        DataRead::Read { data, .. } => match EditForm::of(data, version) {
+            Some(form) => (Some(form), ""),
+            None => (None, "The data are too large for a form. The REST interface accepts them."),
+        },
+        DataRead::NoPermission | DataRead::TooLarge => {
+            (None, "Hidden data cannot be changed here.")
+        }
+    }
+}
+
+fn sentence(stat: &Stat, now: i64) -> String {
+    let (created, changed) = (when(stat.ctime, now).ago, when(stat.mtime, now).ago);
+    if stat.version == 0 {
+        return format!("Created {created}, and never changed: version 0.");
+    }
+    format!("Changed {changed}, version {}. Created {created}.", stat.version)
+}
+
+fn facts(web: &Web, stat: &Stat, now: i64) -> Vec<Fact> {
+    let plain =
+        |name, value: String| Fact { name, value, datetime: String::new(), title: String::new() };
+    let time = |name, ms| {
+        let time = when(ms, now);
+        Fact { name, value: time.ago, datetime: time.rfc3339, title: time.absolute }
+    };
+    let length = u64::try_from(stat.data_length).unwrap_or_default();
+    let mut facts = vec![plain("Kind", Kind::of(stat).name().to_owned())];
+    if stat.is_ephemeral() {
+        let own = web.zk.session().is_some_and(|session| session.id.get() == stat.ephemeral_owner);
+        let whose = if own { " (this explorer)" } else { "" };
+        facts.push(plain("Owner session", format!("{:#x}{whose}", stat.ephemeral_owner)));
+    }
+    facts.extend([
+        plain("Size", format!("{} ({length} bytes)", size(length))),
+        time("Changed", stat.mtime),
+        time("Created", stat.ctime),
+        plain("Data version", stat.version.to_string()),
+        plain("Children version", stat.cversion.to_string()),
+        plain("Rights version", stat.aversion.to_string()),
+        plain("Created by zxid", format!("{:#x}", stat.czxid)),
+        plain("Changed by zxid", format!("{:#x}", stat.mzxid)),
+        plain("Children changed by zxid", format!("{:#x}", stat.pzxid)),
+    ]);
+    facts
+}
+
+fn kinds_sentence(kinds: &Kinds) -> String {
+    match kinds.total {
+        0 => "The node has no children.".to_owned(),
+        total if total == kinds.counted => format!("Of all {total} children:"),
+        total => format!("Of the first {} of {total} children:", kinds.counted),
+    }
+}
+
+fn kinds(kinds: &Kinds) -> Vec<KindCount> {
+    let kind = |kind: Kind, count| KindCount { icon: kind.icon(), name: kind.name(), count };
+    let all = [
+        kind(Kind::Persistent, kinds.persistent),
+        kind(Kind::Ephemeral, kinds.ephemeral),
+        kind(Kind::Hidden, kinds.hidden),
+        KindCount { icon: "#", name: "sequential", count: kinds.sequential },
+    ];
+    all.into_iter().filter(|kind| kind.count > 0).collect()
+}
