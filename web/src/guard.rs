@@ -48,24 +48,14 @@ pub(crate) async fn guard(
         Err(Refusal::SignIn(response)) => (*response, None),
     };
     let mut response = match problem_of(&response) {
-        Some(problem) => {
-            let described = match format {
-                Format::Html => problem_page(&web, viewer.as_ref(), &problem).await,
-                Format::Json => problem.into_response(),
-            };
-            with_allow_of(&response, described)
+        // axum adds the header `Allow` later.
+        Some(problem) if format == Format::Html => {
+            problem_page(&web, viewer.as_ref(), &problem).await
         }
+        Some(problem) => problem.into_response(),
         None => response,
     };
     complete(response.headers_mut(), cookie);
-    response
-}
-
-/// Keeps the methods that an address supports.
-fn with_allow_of(first: &Response, mut response: Response) -> Response {
-    if let Some(allow) = first.headers().get(header::ALLOW) {
-        response.headers_mut().insert(header::ALLOW, allow.clone());
-    }
     response
 }
 

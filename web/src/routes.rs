@@ -9,13 +9,14 @@ use zk_curator::CuratorFramework;
 
 use crate::guard::guard;
 use crate::options::WebOptions;
+use crate::problem::Problem;
 use crate::state::Web;
 use crate::{api, pages, static_files};
 
 /// Returns the explorer of a framework, which has to be started.
 ///
-/// The router has its own state, so it can be merged into or nested below another one. The framework
-/// is not closed with it.
+/// The router has its own state, so it can be served or [nested](Router::nest) below another one. The
+/// framework is not closed with it.
 ///
 /// # Panics
 /// Panics if the operating system has no random numbers.
@@ -46,5 +47,10 @@ pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
             .route(&format!("{start}/"), methods.clone())
             .route(&format!("{start}/{{*path}}"), methods)
     });
-    routes.layer(from_fn_with_state(Arc::clone(&web), guard)).with_state(web)
+    // A fallback of its own: a nested router would otherwise have that of the outer one.
+    routes.fallback(no_page).layer(from_fn_with_state(Arc::clone(&web), guard)).with_state(web)
+}
+
+async fn no_page() -> Problem {
+    Problem::no_page()
 }
