@@ -1,7 +1,5 @@
 //! Failed requests, in the form of RFC 9457 and with the kinds of the exit codes of `zkc`.
 
-use std::fmt;
-
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -175,12 +173,6 @@ impl IntoResponse for Problem {
         self.add_header(&mut response);
         response.extensions_mut().insert(self);
         response
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.title, self.detail)
     }
 }
 

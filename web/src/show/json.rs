@@ -5,6 +5,9 @@ use serde::de::IgnoredAny;
 
 use super::text::visible_data;
 
+/// The maximum depth. Browsers do not nest elements much deeper.
+const DEEPEST: usize = 64;
+
 /// A line of indented JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct JsonLine {
@@ -17,7 +20,7 @@ pub(crate) struct JsonLine {
 }
 
 /// Returns the lines of an object or an array; `None` for other texts, and if there are more lines
-/// than `most`.
+/// than `most` or more levels than 64.
 pub(crate) fn json_lines(text: &str, most: usize) -> Option<Vec<JsonLine>> {
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
@@ -28,7 +31,7 @@ pub(crate) fn json_lines(text: &str, most: usize) -> Option<Vec<JsonLine>> {
     let mut chars = text.chars().peekable();
     let mut is_in_string = false;
     while let Some(c) = chars.next() {
-        if lines.done.len() >= most {
+        if lines.done.len() >= most || lines.depth > DEEPEST {
             return None;
         }
         match c {
@@ -69,6 +72,7 @@ pub(crate) fn json_lines(text: &str, most: usize) -> Option<Vec<JsonLine>> {
 struct Lines {
     done: Vec<JsonLine>,
     line: JsonLine,
+    depth: usize,
 }
 
 impl Lines {
@@ -78,12 +82,14 @@ impl Lines {
 
     fn open(&mut self) {
         self.line.opens = true;
+        self.depth += 1;
         self.end();
     }
 
     fn close(&mut self, c: char) {
         self.end();
         self.line.closes = true;
+        self.depth = self.depth.saturating_sub(1);
         self.push(c);
     }
 
@@ -131,6 +137,9 @@ mod tests {
             assert_eq!(json_lines(text, 4), None, "{text}");
         }
         assert_eq!(json_lines(&"[".repeat(60_000), 1000), None);
+        let deep = |levels| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(json_lines(&deep(60), 1000).is_some());
+        assert_eq!(json_lines(&deep(70), 1000), None);
     }
 
     proptest! {

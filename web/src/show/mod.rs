@@ -11,10 +11,9 @@ mod text;
 mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
-pub(crate) use data::{DataForm, DataView, Gzip, MOST_SHOWN, data_view, opened};
-pub(crate) use json::JsonLine;
+pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
 pub(crate) use kind::{Kind, is_sequential, sequence_of};
 pub(crate) use quota::{QuotaLine, quota_lines};
 pub(crate) use size::size;
-pub(crate) use text::{visible, visible_data};
-pub(crate) use time::{When, duration, now_ms, when};
+pub(crate) use text::visible;
+pub(crate) use time::{duration, now_ms, when};
