@@ -52,8 +52,7 @@ pub(crate) async fn sign_in(
     let next = form.get("next").unwrap_or_default();
     let peer = visit.viewer.peer;
     if let Some(pause) = web.back_off.pause(peer) {
-        // Rounded up.
-        let seconds = pause.as_secs() + 1;
+        let seconds = u64::try_from(pause.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX);
         let detail = format!("Too many failed attempts. Try again in {seconds} s.");
         let status = StatusCode::TOO_MANY_REQUESTS;
         let mut response = page(&web, &visit, next, detail, status).await;
