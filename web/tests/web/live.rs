@@ -8,7 +8,8 @@ use zk_curator_web::{Limits, WebOptions};
 use crate::support::{Site, news};
 
 async fn site(limits: Limits) -> Site {
-    let site = Site::start(WebOptions::new().write(true).limits(limits)).await;
+    let site =
+        Site::start(WebOptions::new().write(true).limits(limits.requests(10_000, 10_000))).await;
     site.zk.create("/a").data("1").await.unwrap();
     site
 }

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use serde_json::{Value, json};
 use zk_curator::CreateMode;
-use zk_curator_testing::Verdict;
+use zk_curator_testing::{Verdict, paused};
 use zk_curator_web::WebOptions;
 
 use crate::support::{Reply, Site, ask};
@@ -119,18 +119,23 @@ async fn a_delete_needs_the_version() {
     assert!(!site.server.probe().exists("/a"));
 }
 
-#[tokio::test]
-async fn a_lost_response_is_an_unknown_outcome() {
-    let site = site().await;
-    let lose = site.server.rule(|request| {
-        if request.is_create_under("/") { Verdict::LoseReply } else { Verdict::Pass }
+#[test]
+fn a_lost_response_is_an_unknown_outcome() {
+    paused(async {
+        let site = site().await;
+        let lose = site
+            .server
+            .rule(|request| if request.is_create() { Verdict::LoseReply } else { Verdict::Pass });
+        let lose = lose.times(1);
+        let reply = send(&site, "POST", "/api/v1/node/b", ("if-none-match", "*"), "x").await;
+        let problem = reply.problem();
+        assert_eq!(
+            (&problem["status"], &problem["kind"]),
+            (&json!(504), &json!("unknown-outcome"))
+        );
+        assert_eq!((lose.hits(), &problem["exit_code"]), (1, &json!(7)));
+        assert!(site.server.probe().exists("/b"));
     });
-    let lose = lose.times(1);
-    let reply = send(&site, "POST", "/api/v1/node/b", ("if-none-match", "*"), "x").await;
-    let problem = reply.problem();
-    assert_eq!((&problem["status"], &problem["kind"]), (&json!(504), &json!("unknown-outcome")));
-    assert_eq!((lose.hits(), &problem["exit_code"]), (1, &json!(7)));
-    assert!(site.server.probe().exists("/b"));
 }
 
 #[tokio::test]
@@ -173,13 +178,15 @@ async fn paths_are_completed() {
     assert_eq!(site.json("/api/v1/openapi.json").await["openapi"], "3.1.0");
 }
 
-#[tokio::test]
-async fn without_a_server_the_response_says_so() {
-    let site = site().await;
-    site.server.stop().await;
-    let problem = site.get("/api/v1/node/a").await.problem();
-    assert_eq!((&problem["status"], &problem["kind"]), (&json!(503), &json!("no-connection")));
-    let page = site.get("/node/a").await;
-    assert_eq!((page.status, page.header("retry-after")), (503, "1"));
-    assert!(page.body.contains("No connection to ZooKeeper"));
+#[test]
+fn without_a_server_the_response_says_so() {
+    paused(async {
+        let site = site().await;
+        site.server.stop().await;
+        let problem = site.get("/api/v1/node/a").await.problem();
+        assert_eq!((&problem["status"], &problem["kind"]), (&json!(503), &json!("no-connection")));
+        let page = site.get("/node/a").await;
+        assert_eq!((page.status, page.header("retry-after")), (503, "1"));
+        assert!(page.body.contains("No connection to ZooKeeper"));
+    });
 }
