@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 
 use crate::fields::Fields;
-use crate::problem::{Outcome, Problem, ProblemKind};
+use crate::problem::{Problem, ProblemKind, RequestResult};
 
 /// The media type of forms.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -16,7 +16,7 @@ const OTHER_FIELDS: usize = 16 << 10;
 const ENCODED: usize = 3;
 
 /// Reads a body of at most `limit` bytes. A longer one is refused before it is in memory.
-pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Outcome<Bytes> {
+pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> RequestResult<Bytes> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let announced = announced.and_then(|length| length.parse::<u64>().ok());
     if announced.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > limit))
@@ -36,7 +36,11 @@ pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Outco
 }
 
 /// Reads the fields of a form whose data have at most `limit` bytes.
-pub(crate) async fn read_form(body: Body, headers: &HeaderMap, limit: usize) -> Outcome<Fields> {
+pub(crate) async fn read_form(
+    body: Body,
+    headers: &HeaderMap,
+    limit: usize,
+) -> RequestResult<Fields> {
     let media = headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
     let media = media.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if !media.eq_ignore_ascii_case(FORM) {

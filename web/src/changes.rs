@@ -1,17 +1,17 @@
-//! The changes that a request can make. Each needs a [`Permit`], and leaves a record.
+//! The changes that a request can make. Each needs a [`ChangePermit`], and leaves a record.
 
 use bytes::Bytes;
 use zk_curator::{CreateMode, CuratorFramework, Error, Stat, Version};
 
 use crate::live::Hub;
-use crate::security::{Change, Permit, audited};
+use crate::security::{ChangePermit, NodeChange, audited};
 
 /// The means to change nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Changes<'a> {
     pub(crate) zk: &'a CuratorFramework,
     pub(crate) hub: &'a Hub,
-    pub(crate) permit: &'a Permit,
+    pub(crate) permit: &'a ChangePermit,
 }
 
 impl Changes<'_> {
@@ -23,7 +23,7 @@ impl Changes<'_> {
         version: Version,
     ) -> Result<Stat, Error> {
         let change =
-            Change { operation: "set", path, version: version.exactly(), bytes: data.len() };
+            NodeChange { operation: "set", path, version: version.exactly(), bytes: data.len() };
         let written = self.zk.set_data(path, data).uncompressed().version(version).await;
         self.done(change, written)
     }
@@ -35,19 +35,19 @@ impl Changes<'_> {
         data: Bytes,
         mode: CreateMode,
     ) -> Result<(String, Stat), Error> {
-        let change = Change { operation: "create", path, version: None, bytes: data.len() };
+        let change = NodeChange { operation: "create", path, version: None, bytes: data.len() };
         let created = self.zk.create(path).mode(mode).data(data).uncompressed().await;
         self.done(change, created.map(|created| (created.path, created.stat)))
     }
 
     /// Deletes a node without children.
     pub(crate) async fn delete(self, path: &str, version: Version) -> Result<(), Error> {
-        let change = Change { operation: "delete", path, version: version.exactly(), bytes: 0 };
+        let change = NodeChange { operation: "delete", path, version: version.exactly(), bytes: 0 };
         let deleted = self.zk.delete(path).version(version).await;
         self.done(change, deleted)
     }
 
-    fn done<T>(self, change: Change<'_>, result: Result<T, Error>) -> Result<T, Error> {
+    fn done<T>(self, change: NodeChange<'_>, result: Result<T, Error>) -> Result<T, Error> {
         self.hub.forget(change.path);
         audited(self.permit, change, result)
     }

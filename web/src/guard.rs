@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::fields::query;
 use crate::pages::problem_page;
-use crate::problem::{Outcome, Problem, ProblemKind};
+use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::security::{Access, Means, Origin, Viewer, cookie_of, origin_of, random_token};
 use crate::state::Web;
 use crate::visit::Format;
@@ -20,7 +20,7 @@ pub(crate) const SESSION: &str = "zk_curator_session";
 /// The cookie of a browser whose user need not sign in here. It only ties forms to the browser.
 const BROWSER: &str = "zk_curator_browser";
 
-/// What a page may load: only files of this server.
+/// The policy for pages: they load only files of this server.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
     base-uri 'none'";
@@ -72,8 +72,8 @@ impl From<Problem> for Refusal {
     }
 }
 
-/// Checks the host, the user, the number of requests, and the origin of changes. Adds the [`Viewer`]
-/// and the [`Origin`] to the request. Returns a cookie for the response.
+/// Checks the host, the user, the number of requests, and the origin of changes. Adds the
+/// [`Viewer`] and the [`Origin`] to the request. Returns a cookie for the response.
 fn admit(web: &Web, request: &mut Request, format: Format) -> Result<Option<HeaderValue>, Refusal> {
     let host = host_of(request).ok_or_else(|| Problem::usage("The request has no host."))?;
     if !web.hosts.accept(&host) {

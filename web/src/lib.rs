@@ -14,9 +14,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With axum's features `http1` and `tokio`, `axum::serve` serves it on a listener; the address of the
-//! listener should be a loopback one, unless [users](WebOptions::users) have to sign in. A service can
-//! also mount it below its own pages: see [`WebOptions::base_path`].
+//! With axum's features `http1` and `tokio`, `axum::serve` serves it on a listener; the address of
+//! the listener should be a loopback one, unless [users](WebOptions::users) have to sign in. A
+//! service can also mount it below its own pages: see [`WebOptions::base_path`].
 //!
 //! # Pages
 //!
@@ -28,16 +28,17 @@
 //! | `/help` | keys, signs and limits |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
 //!
-//! Pages work without script. With it they are live: a page shows a change within a second, and says if
-//! changes may be missing. All viewers of a path share one watch on the servers and the reads after a
-//! change.
+//! Pages work without script. With it they are live: a page shows a change within a second, and
+//! says if changes may be missing. All viewers of a path share one watch on the servers and the
+//! reads after a change.
 //!
 //! # REST
 //!
-//! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`, and the events
-//! of `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need `If-Match`, and
-//! `POST`, which creates a node, needs `If-None-Match: *`. Errors are problems of RFC 9457 with the
-//! kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the interface.
+//! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`, and the
+//! events of `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
+//! `If-Match`, and `POST`, which creates a node, needs `If-None-Match: *`. Errors are problems of
+//! RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the
+//! interface.
 //!
 //! # Security
 //!
@@ -49,8 +50,8 @@
 //! * Requests, sizes, streams, sessions and attempts to sign in have [limits](Limits).
 //! * Each change leaves an event of `tracing` with the target `zk_curator_web::audit`.
 //!
-//! The rights in ZooKeeper are those of the framework's session, for all users. Every page shows its
-//! identity.
+//! The rights in ZooKeeper are those of the framework's session, for all users. Every page shows
+//! its identity.
 
 mod api;
 mod body;

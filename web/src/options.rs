@@ -8,9 +8,9 @@ use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
 
 /// The settings of an explorer.
 ///
-/// The default is a read-only explorer at the root of a server on the loopback address, without users.
-/// An explorer on another address needs [users](Self::users) or a [proxy](Self::proxy_users) that
-/// signs them in: the router does not know the address of its listener.
+/// The default is a read-only explorer at the root of a server on the loopback address, without
+/// users. An explorer on another address needs [users](Self::users) or a [proxy](Self::proxy_users)
+/// that signs them in: the router does not know the address of its listener.
 ///
 /// ```
 /// use zk_curator_web::{Limits, Network, Redaction, Users, WebOptions};
@@ -73,8 +73,8 @@ impl WebOptions {
         self
     }
 
-    /// Sets the path below which the router is mounted, such as `/admin/zookeeper`: all links and the
-    /// cookie begin with it. Pass the same path to [`axum::Router::nest`]. Default: none.
+    /// Sets the path below which the router is mounted, such as `/admin/zookeeper`: all links and
+    /// the cookie begin with it. Pass the same path to [`axum::Router::nest`]. Default: none.
     ///
     /// # Errors
     /// [`OptionsError::BasePath`]. A slash at the end is removed.
@@ -100,8 +100,8 @@ impl WebOptions {
         self
     }
 
-    /// Sets the users who may sign in with a token: in the form of the login page, or with the header
-    /// `Authorization: Bearer`. Default: nobody has to sign in.
+    /// Sets the users who may sign in with a token: in the form of the login page, or with the
+    /// header `Authorization: Bearer`. Default: nobody has to sign in.
     pub fn users(mut self, users: Users) -> Self {
         self.authentication.users = Some(users);
         self
@@ -189,8 +189,8 @@ impl Limits {
         self
     }
 
-    /// Sets the number of live pages of all users, and of each. With 0, pages are not live. Default:
-    /// 256 and 32.
+    /// Sets the number of live pages of all users, and of each. With 0, pages are not live.
+    /// Default: 256 and 32.
     pub const fn streams(mut self, of_all: usize, of_one: usize) -> Self {
         self.streams = of_all;
         self.streams_of_one = of_one;

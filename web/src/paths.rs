@@ -1,7 +1,8 @@
 //! Paths of nodes in URLs.
 //!
-//! Each component of a path is percent-encoded by itself, so every name that ZooKeeper accepts has a
-//! URL: spaces, `%`, `?`, `#`, backslashes and letters of all alphabets. The root is the empty text.
+//! Each component of a path is percent-encoded by itself, so every name that ZooKeeper accepts has
+//! a URL: spaces, `%`, `?`, `#`, backslashes and letters of all alphabets. The root is the empty
+//! text.
 
 use zk_curator::path::{PathError, ZPath};
 
@@ -35,8 +36,8 @@ pub fn url_of(path: &str) -> String {
     url
 }
 
-/// Returns the path of a part of a URL, which [`url_of`] has made or a person has written. The empty
-/// text and `/` are the root.
+/// Returns the path of a part of a URL, which [`url_of`] has made or a person has written. The
+/// empty text and `/` are the root.
 ///
 /// # Errors
 /// The first rule that the URL breaks.

@@ -10,7 +10,7 @@ use crate::fields::FieldsError;
 use crate::paths::UrlError;
 
 /// The result of a request.
-pub(crate) type Outcome<T> = Result<T, Problem>;
+pub(crate) type RequestResult<T> = Result<T, Problem>;
 
 /// The media type of a problem.
 pub(crate) const MEDIA: &str = "application/problem+json";
@@ -71,7 +71,7 @@ pub(crate) struct Problem {
 
 /// The members of RFC 9457, and extensions.
 #[derive(Serialize)]
-struct Body<'a> {
+struct ProblemBody<'a> {
     r#type: String,
     title: &'a str,
     status: u16,
@@ -147,7 +147,7 @@ impl Problem {
     }
 
     fn body(&self) -> Vec<u8> {
-        let body = Body {
+        let body = ProblemBody {
             r#type: format!("urn:zk-curator:problem:{}", self.kind.name()),
             title: self.title,
             status: self.status.as_u16(),

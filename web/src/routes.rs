@@ -15,8 +15,8 @@ use crate::{api, pages, static_files};
 
 /// Returns the explorer of a framework, which has to be started.
 ///
-/// The router has its own state, so it can be served or [nested](Router::nest) below another one. The
-/// framework is not closed with it.
+/// The router has its own state, so it can be served or [nested](Router::nest) below another one.
+/// The framework is not closed with it.
 ///
 /// # Panics
 /// Panics if the operating system has no random numbers.

@@ -10,10 +10,11 @@ use zk_curator::{ClientInfo, CuratorFramework};
 use crate::changes::Changes;
 use crate::live::{Hub, MemoKey, Shared};
 use crate::options::WebOptions;
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 use crate::reads::{Listing, ListingQuery, NodeRead, list, read_node};
 use crate::security::{
-    Authentication, BackOff, Hosts, Keys, Permit, Redaction, RequestRates, Sessions, StreamLimits,
+    Authentication, BackOff, ChangePermit, Hosts, Keys, Redaction, RequestRates, Sessions,
+    StreamLimits,
 };
 use crate::show::visible;
 
@@ -73,7 +74,11 @@ impl Web {
     }
 
     /// Returns the children of a node, read once for all of its viewers.
-    pub(crate) async fn children(&self, path: &str, query: &ListingQuery) -> Outcome<Arc<Listing>> {
+    pub(crate) async fn children(
+        &self,
+        path: &str,
+        query: &ListingQuery,
+    ) -> RequestResult<Arc<Listing>> {
         let read = || async {
             let listing = list(&self.zk, path, query).await?;
             Ok::<_, zk_curator::Error>(Shared::Children(Arc::new(listing)))
@@ -85,7 +90,7 @@ impl Web {
     }
 
     /// Returns a node, read once for all of its viewers.
-    pub(crate) async fn node(&self, path: &str) -> Outcome<Arc<NodeRead>> {
+    pub(crate) async fn node(&self, path: &str) -> RequestResult<Arc<NodeRead>> {
         let read = || async {
             let node = read_node(&self.zk, path).await?;
             Ok::<_, zk_curator::Error>(Shared::Node(Arc::new(node)))
@@ -97,7 +102,7 @@ impl Web {
     }
 
     /// Returns the means to change nodes, if that is allowed.
-    pub(crate) fn changes<'a>(&'a self, permit: &'a Permit) -> Outcome<Changes<'a>> {
+    pub(crate) fn changes<'a>(&'a self, permit: &'a ChangePermit) -> RequestResult<Changes<'a>> {
         if self.write {
             return Ok(Changes { zk: &self.zk, hub: &self.hub, permit });
         }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hmac_sha256::Hash;
 
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 use crate::visit::Visit;
 
 /// A file of this crate.
@@ -52,7 +52,7 @@ impl StaticFile {
 }
 
 /// `GET /static/{name}`
-pub(crate) async fn file(visit: Visit) -> Outcome<Response> {
+pub(crate) async fn file(visit: Visit) -> RequestResult<Response> {
     let name = visit.file_name();
     let files = [&*STYLE, &*SCRIPT, &*ICON];
     let file = files.into_iter().find(|file| file.name == name).ok_or_else(Problem::no_page)?;

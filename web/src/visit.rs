@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, header};
 
 use crate::fields::Fields;
 use crate::paths::path_of;
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 use crate::security::{Origin, Viewer};
 
 /// The form of a response.
@@ -17,8 +17,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns the form of the response: JSON for the REST interface, and for other addresses if the
-    /// client accepts JSON and no HTML.
+    /// Returns the form of the response: JSON for the REST interface, and for other addresses if
+    /// the client accepts JSON and no HTML.
     pub(crate) fn of(path: &str, headers: &HeaderMap) -> Self {
         let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
         let accepted = accepted.unwrap_or_default().to_ascii_lowercase();
@@ -41,7 +41,7 @@ pub(crate) struct Visit {
 
 impl Visit {
     /// Returns the path of the node in a URL that begins with one of the prefixes.
-    pub(crate) fn node_below(&self, prefixes: &[&str]) -> Outcome<String> {
+    pub(crate) fn node_below(&self, prefixes: &[&str]) -> RequestResult<String> {
         let rest = prefixes.iter().find_map(|prefix| self.url.strip_prefix(prefix));
         Ok(path_of(rest.ok_or_else(Problem::no_page)?)?)
     }
@@ -55,7 +55,7 @@ impl Visit {
 impl<S: Sync> FromRequestParts<S> for Visit {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Outcome<Self> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> RequestResult<Self> {
         // Without the guard, no request gets here.
         let viewer =
             parts.extensions.get::<Viewer>().cloned().ok_or_else(Problem::not_signed_in)?;

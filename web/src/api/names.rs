@@ -10,7 +10,7 @@ use zk_curator::path::ZPath;
 
 use super::node::json_response;
 use crate::paths::{UrlError, child_of};
-use crate::problem::Outcome;
+use crate::problem::RequestResult;
 use crate::reads::names_from;
 use crate::state::Web;
 use crate::visit::Visit;
@@ -19,7 +19,7 @@ use crate::visit::Visit;
 const MOST: usize = 50;
 
 /// `GET /api/v1/names?path=/a/b`: the paths of the children of `/a` whose names begin with `b`.
-pub(crate) async fn names(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+pub(crate) async fn names(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let text = visit.query.get("path").unwrap_or("/");
     let (parent, beginning) = text.rsplit_once('/').unwrap_or(("", text));
     let parent = ZPath::parse(if parent.is_empty() { "/" } else { parent });

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use zk_curator::{Acl, Stat};
 
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 use crate::reads::{DataRead, NodeRead};
 use crate::show::acl_lines;
 
@@ -22,7 +22,7 @@ pub(crate) fn wants_raw(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the data as a download with a fixed name, so that no browser shows them.
-pub(crate) fn raw_response(node: &NodeRead, is_redacted: bool) -> Outcome<Response> {
+pub(crate) fn raw_response(node: &NodeRead, is_redacted: bool) -> RequestResult<Response> {
     if is_redacted {
         let detail = "The settings of this explorer treat the data of this node as a secret.";
         return Err(Problem::forbidden("Hidden data", detail));

@@ -3,10 +3,10 @@
 use axum::http::{HeaderMap, header};
 use zk_curator::Version;
 
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 
 /// Returns the version that `If-Match` requires. `*` stands for any version.
-pub(super) fn required_version(headers: &HeaderMap) -> Outcome<Version> {
+pub(super) fn required_version(headers: &HeaderMap) -> RequestResult<Version> {
     if headers.contains_key(header::IF_NONE_MATCH) {
         return Err(Problem::usage("If-None-Match is for POST, which creates nodes."));
     }
@@ -28,7 +28,7 @@ pub(super) fn required_version(headers: &HeaderMap) -> Outcome<Version> {
 }
 
 /// Requires `If-None-Match: *`, by which the client says that the node must not exist.
-pub(super) fn require_new(headers: &HeaderMap) -> Outcome<()> {
+pub(super) fn require_new(headers: &HeaderMap) -> RequestResult<()> {
     if headers.contains_key(header::IF_MATCH) {
         return Err(Problem::usage("If-Match is for PUT and DELETE, which need a node."));
     }

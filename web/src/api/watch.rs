@@ -9,7 +9,7 @@ use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 
 use crate::live::{NoRoom, events};
-use crate::problem::{Outcome, Problem, ProblemKind};
+use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -17,7 +17,7 @@ use crate::visit::Visit;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /api/v1/watch/…`
-pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/api/v1/watch"])?;
     let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
     let viewing = web.hub.view(&path).map_err(|NoRoom| full())?;

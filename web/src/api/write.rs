@@ -13,14 +13,14 @@ use super::node::{etag, json_response, stat_json};
 use super::precondition::{require_new, required_version};
 use crate::body;
 use crate::paths::url_of;
-use crate::problem::{Outcome, Problem};
-use crate::security::Permit;
+use crate::problem::{Problem, RequestResult};
+use crate::security::ChangePermit;
 use crate::state::{Web, read_only};
 use crate::visit::Visit;
 
-/// Returns the kind of node of a name. Ephemeral nodes are refused: they would belong to the session
-/// of this program.
-pub(crate) fn creatable(mode: &str) -> Outcome<CreateMode> {
+/// Returns the kind of node of a name. Ephemeral nodes are refused: they would belong to the
+/// session of this program.
+pub(crate) fn creatable(mode: &str) -> RequestResult<CreateMode> {
     match mode {
         "persistent" => Ok(CreateMode::Persistent),
         "persistent_sequential" => Ok(CreateMode::PersistentSequential),
@@ -37,7 +37,7 @@ pub(crate) async fn put(
     visit: Visit,
     headers: HeaderMap,
     body: Body,
-) -> Outcome<Response> {
+) -> RequestResult<Response> {
     let (path, permit) = admitted(&web, &visit, &headers)?;
     let version = required_version(&headers)?;
     let data = body::read(body, &headers, web.max_body).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn post(
     visit: Visit,
     headers: HeaderMap,
     body: Body,
-) -> Outcome<Response> {
+) -> RequestResult<Response> {
     let (path, permit) = admitted(&web, &visit, &headers)?;
     require_new(&headers)?;
     let mode = creatable(visit.query.get("mode").unwrap_or("persistent"))?;
@@ -71,18 +71,22 @@ pub(crate) async fn delete(
     State(web): State<Arc<Web>>,
     visit: Visit,
     headers: HeaderMap,
-) -> Outcome<Response> {
+) -> RequestResult<Response> {
     let (path, permit) = admitted(&web, &visit, &headers)?;
     let version = required_version(&headers)?;
     web.changes(&permit)?.delete(&path, version).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn admitted(web: &Web, visit: &Visit, headers: &HeaderMap) -> Outcome<(String, Permit)> {
+fn admitted(
+    web: &Web,
+    visit: &Visit,
+    headers: &HeaderMap,
+) -> RequestResult<(String, ChangePermit)> {
     if !web.write {
         return Err(read_only());
     }
-    let permit = Permit::of_request(&web.keys, &visit.viewer, headers, visit.origin)?;
+    let permit = ChangePermit::of_request(&web.keys, &visit.viewer, headers, visit.origin)?;
     Ok((visit.node_below(&["/api/v1/node"])?, permit))
 }
 

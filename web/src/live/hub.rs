@@ -144,8 +144,8 @@ fn remove(rooms: &mut BTreeMap<String, Arc<Room>>, room: &Arc<Room>) {
 }
 
 impl Viewing {
-    /// Returns the present news at the first call, and then the latest after every change; `None` when
-    /// the path is no longer watched.
+    /// Returns the present news at the first call, and then the latest after every change; `None`
+    /// when the path is no longer watched.
     ///
     /// # Cancel safety
     /// Nothing is lost.

@@ -1,4 +1,4 @@
-//! What a viewer learns.
+//! The news of a watched path.
 
 use std::time::Duration;
 

@@ -103,8 +103,8 @@ impl Room {
         }
     }
 
-    /// Returns `true` if a page of this path shows the change: that of the node, of a child, or of the
-    /// number of children of a child.
+    /// Returns `true` if a page of this path shows the change: that of the node, of a child, or of
+    /// the number of children of a child.
     fn concerns(&self, event: &WatchedEvent) -> bool {
         let is_birth_or_death =
             matches!(event.event_type, EventType::NodeCreated | EventType::NodeDeleted);

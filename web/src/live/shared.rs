@@ -34,8 +34,8 @@ impl Memo {
         self.0.lock().clear();
     }
 
-    /// Returns the result of a read. Concurrent callers wait for one of them, and the next one takes
-    /// over if that caller goes away or fails.
+    /// Returns the result of a read. Concurrent callers wait for one of them, and the next one
+    /// takes over if that caller goes away or fails.
     pub(crate) async fn get<E, F: Future<Output = Result<Shared, E>>>(
         &self,
         key: MemoKey,

@@ -15,8 +15,8 @@ use crate::security::StreamSeat;
 /// user is checked again.
 const LASTING: Duration = Duration::from_secs(600);
 
-/// Returns the news of a path as events, each with the newest state. Dropping the stream ends the view
-/// and frees the seat.
+/// Returns the news of a path as events, each with the newest state. Dropping the stream ends the
+/// view and frees the seat.
 pub(crate) fn events(
     viewing: Viewing,
     seat: StreamSeat,

@@ -1,4 +1,4 @@
-//! Data in forms, and back. What is not changed in the form does not change in the node.
+//! Data in forms, and back. A form that is sent back unchanged does not change the node.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zk_curator::compression::{CompressionProvider, GzipCompressionProvider};
 
 use crate::fields::Fields;
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 use crate::show::{MOST_SHOWN, opened};
 
 /// The fields of a form with data.
@@ -44,8 +44,8 @@ impl EditForm {
     }
 }
 
-/// Returns text that survives a form, and its line breaks. `None` for other data: bytes that are not
-/// text, control characters, and line breaks of more than one kind.
+/// Returns text that survives a form, and its line breaks. `None` for other data: bytes that are
+/// not text, control characters, and line breaks of more than one kind.
 fn editable(data: &[u8]) -> Option<(String, &'static str)> {
     let text = std::str::from_utf8(data).ok()?;
     let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
@@ -64,7 +64,7 @@ fn editable(data: &[u8]) -> Option<(String, &'static str)> {
 }
 
 /// Returns the data of a form.
-pub(super) fn data_of(path: &str, form: &Fields) -> Outcome<Bytes> {
+pub(super) fn data_of(path: &str, form: &Fields) -> RequestResult<Bytes> {
     let text = form.get("data").unwrap_or_default();
     let text = match form.get("newlines") {
         Some("crlf") => text.to_owned(),

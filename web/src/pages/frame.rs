@@ -1,4 +1,4 @@
-//! What stands around every page.
+//! The header and the footer of every page.
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -47,8 +47,8 @@ pub(super) struct PageLink {
 const PAGES: [(&str, &str); 2] = [("Tree", "/tree"), ("Help", "/help")];
 
 impl Frame {
-    /// Returns the frame of a page. `page` is its address, as in the navigation. Clients that have not
-    /// signed in learn nothing about the servers.
+    /// Returns the frame of a page. `page` is its address, as in the navigation. Clients that have
+    /// not signed in learn nothing about the servers.
     pub(super) async fn new(web: &Web, viewer: Option<&Viewer>, page: &str) -> Self {
         // The form of the login page needs the token.
         let csrf = viewer.map(|viewer| viewer.csrf.clone()).unwrap_or_default();

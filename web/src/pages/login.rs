@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use super::frame::{Frame, render};
 use crate::body::read_form;
 use crate::guard::{SESSION, cookie};
-use crate::problem::{Outcome, Problem};
-use crate::security::Permit;
+use crate::problem::{Problem, RequestResult};
+use crate::security::ChangePermit;
 use crate::show::duration;
 use crate::state::Web;
 use crate::visit::Visit;
@@ -31,7 +31,10 @@ struct LoginPage {
 }
 
 /// `GET /login`
-pub(crate) async fn sign_in_page(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+pub(crate) async fn sign_in_page(
+    State(web): State<Arc<Web>>,
+    visit: Visit,
+) -> RequestResult<Response> {
     if web.authentication.users.is_none() {
         return Err(Problem::no_page());
     }
@@ -45,10 +48,10 @@ pub(crate) async fn sign_in(
     visit: Visit,
     headers: HeaderMap,
     body: Body,
-) -> Outcome<Response> {
+) -> RequestResult<Response> {
     let Some(users) = &web.authentication.users else { return Err(Problem::no_page()) };
     let form = read_form(body, &headers, LONGEST_TOKEN).await?;
-    Permit::of_form(&web.keys, &visit.viewer, &form)?;
+    ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
     let next = form.get("next").unwrap_or_default();
     let peer = visit.viewer.peer;
     if let Some(pause) = web.back_off.pause(peer) {
@@ -82,9 +85,9 @@ pub(crate) async fn sign_out(
     visit: Visit,
     headers: HeaderMap,
     body: Body,
-) -> Outcome<Response> {
+) -> RequestResult<Response> {
     let form = read_form(body, &headers, 0).await?;
-    let permit = Permit::of_form(&web.keys, &visit.viewer, &form)?;
+    let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
     if let Some(session) = &visit.viewer.session {
         web.sessions.close(session);
     }

@@ -1,4 +1,4 @@
-//! The pages: handlers, and views of what was read.
+//! The pages: handlers, and views of nodes.
 
 mod edit;
 mod frame;

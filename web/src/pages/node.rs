@@ -16,12 +16,12 @@ use crate::api::{creatable, node_json, raw_response, wants_raw};
 use crate::body::read_form;
 use crate::fields::Fields;
 use crate::paths::{child_of, parent_of, url_of};
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 use crate::reads::{DataRead, Kinds, NodeRead};
-use crate::security::Permit;
+use crate::security::ChangePermit;
 use crate::show::{
-    AclLine, DataView, Kind, QuotaLine, acl_lines, data_view, now_ms, quota_lines, size, visible,
-    when,
+    AclLine, DataView, NodeKind, QuotaLine, acl_lines, data_view, now_ms, quota_lines, size,
+    visible, when,
 };
 use crate::state::{Web, read_only};
 use crate::visit::{Format, Visit};
@@ -92,7 +92,7 @@ const NO_PERMISSION: &str = "ZooKeeper does not permit this explorer to read the
 const TOO_LARGE: &str = "The data are larger than this explorer accepts.";
 
 /// `GET /node/…` and `GET /api/v1/node/…`
-pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/node", "/api/v1/node"])?;
     let node = web.node(&path).await?;
     let is_redacted = web.redaction.hides(&path);
@@ -109,7 +109,7 @@ pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<R
 }
 
 /// `GET /raw/…`: the data as a download.
-pub(crate) async fn raw(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+pub(crate) async fn raw(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/raw"])?;
     let node = web.node(&path).await?;
     raw_response(&node, web.redaction.hides(&path))
@@ -121,13 +121,13 @@ pub(crate) async fn change(
     visit: Visit,
     headers: HeaderMap,
     body: Body,
-) -> Outcome<Response> {
+) -> RequestResult<Response> {
     if !web.write {
         return Err(read_only());
     }
     let path = visit.node_below(&["/node"])?;
     let form = read_form(body, &headers, web.max_body).await?;
-    let permit = Permit::of_form(&web.keys, &visit.viewer, &form)?;
+    let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
     match form.get("action") {
         Some("set") => save(&web, &visit, &permit, &path, &form).await,
         Some("create") => create(&web, &permit, &path, &form).await,
@@ -139,10 +139,10 @@ pub(crate) async fn change(
 async fn save(
     web: &Web,
     visit: &Visit,
-    permit: &Permit,
+    permit: &ChangePermit,
     path: &str,
     form: &Fields,
-) -> Outcome<Response> {
+) -> RequestResult<Response> {
     let version = version_of(form)?;
     let data = data_of(path, form)?;
     match web.changes(permit)?.set(path, data, version).await {
@@ -201,7 +201,12 @@ async fn not_saved(web: &Web, visit: &Visit, path: &str, form: &Fields, error: E
     response
 }
 
-async fn create(web: &Web, permit: &Permit, parent: &str, form: &Fields) -> Outcome<Response> {
+async fn create(
+    web: &Web,
+    permit: &ChangePermit,
+    parent: &str,
+    form: &Fields,
+) -> RequestResult<Response> {
     let name = form.get("name").unwrap_or_default();
     let mode = creatable(form.get("mode").unwrap_or("persistent"))?;
     if name.contains('/') || (name.is_empty() && !mode.is_sequential()) {
@@ -213,7 +218,12 @@ async fn create(web: &Web, permit: &Permit, parent: &str, form: &Fields) -> Outc
     Ok(to_node(web, &created))
 }
 
-async fn delete(web: &Web, permit: &Permit, path: &str, form: &Fields) -> Outcome<Response> {
+async fn delete(
+    web: &Web,
+    permit: &ChangePermit,
+    path: &str,
+    form: &Fields,
+) -> RequestResult<Response> {
     if form.get("confirm") != Some("yes") {
         return Err(Problem::usage("The deletion was not confirmed."));
     }
@@ -228,7 +238,7 @@ fn to_node(web: &Web, path: &str) -> Response {
     Redirect::to(&format!("{}/node{}", web.base, url_of(path))).into_response()
 }
 
-fn version_of(form: &Fields) -> Outcome<Version> {
+fn version_of(form: &Fields) -> RequestResult<Version> {
     let version = form.get("version").and_then(|version| version.parse().ok());
     let version: i32 = version.ok_or_else(|| Problem::usage("The form has no version."))?;
     // A form never stands for any version.
@@ -321,7 +331,7 @@ fn facts(web: &Web, stat: &Stat, now: i64) -> Vec<Fact> {
         Fact { name, value: time.ago, datetime: time.rfc3339, title: time.absolute }
     };
     let length = u64::try_from(stat.data_length).unwrap_or_default();
-    let mut facts = vec![plain("Kind", Kind::of(stat).name().to_owned())];
+    let mut facts = vec![plain("Kind", NodeKind::of(stat).name().to_owned())];
     if stat.is_ephemeral() {
         let own = web.zk.session().is_some_and(|session| session.id.get() == stat.ephemeral_owner);
         let whose = if own { " (this explorer)" } else { "" };
@@ -350,11 +360,11 @@ fn kinds_sentence(kinds: &Kinds) -> String {
 }
 
 fn kinds(kinds: &Kinds) -> Vec<KindCount> {
-    let kind = |kind: Kind, count| KindCount { icon: kind.icon(), name: kind.name(), count };
+    let kind = |kind: NodeKind, count| KindCount { icon: kind.icon(), name: kind.name(), count };
     let all = [
-        kind(Kind::Persistent, kinds.persistent),
-        kind(Kind::Ephemeral, kinds.ephemeral),
-        kind(Kind::Hidden, kinds.hidden),
+        kind(NodeKind::Persistent, kinds.persistent),
+        kind(NodeKind::Ephemeral, kinds.ephemeral),
+        kind(NodeKind::Hidden, kinds.hidden),
         KindCount { icon: "#", name: "sequential", count: kinds.sequential },
     ];
     all.into_iter().filter(|kind| kind.count > 0).collect()

@@ -12,7 +12,7 @@ use super::head::Head;
 use crate::api::children_json;
 use crate::fields::{Fields, query};
 use crate::paths::{UrlError, child_of, url_of};
-use crate::problem::Outcome;
+use crate::problem::RequestResult;
 use crate::reads::{Listing, ListingQuery, PAGE, Row, SORTABLE, Sort};
 use crate::show::{is_sequential, now_ms, size, visible, when};
 use crate::state::Web;
@@ -66,7 +66,7 @@ pub(crate) async fn root(State(web): State<Arc<Web>>) -> Redirect {
 }
 
 /// `GET /go?path=…`: the path bar without script.
-pub(crate) async fn go(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Redirect> {
+pub(crate) async fn go(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Redirect> {
     let path = visit.query.get("path").unwrap_or_default();
     let path = match path.trim_end_matches('/') {
         "" => "/".to_owned(),
@@ -78,7 +78,7 @@ pub(crate) async fn go(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Red
 }
 
 /// `GET /tree/…` and `GET /api/v1/children/…`
-pub(crate) async fn tree(State(web): State<Arc<Web>>, visit: Visit) -> Outcome<Response> {
+pub(crate) async fn tree(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/tree", "/api/v1/children"])?;
     let query = query_of(&visit.query);
     let listing = web.children(&path, &query).await?;

@@ -6,7 +6,7 @@ use zk_curator::{CuratorFramework, Error, Stat};
 
 use super::stats::{ChildStat, stats_at_once, stats_each};
 use crate::paths::child_of;
-use crate::show::{Kind, sequence_of};
+use crate::show::{NodeKind, sequence_of};
 
 /// The number of children on a page.
 pub(crate) const PAGE: usize = 200;
@@ -61,7 +61,8 @@ impl Sort {
 /// The children that a page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ListingQuery {
-    /// A part of the names, or a pattern with `*`; upper and lower case do not differ. Empty for all.
+    /// A part of the names, or a pattern with `*`; upper and lower case do not differ. Empty for
+    /// all.
     pub(crate) filter: String,
     pub(crate) sort: Sort,
     /// The number of children before the first one.
@@ -88,13 +89,13 @@ pub(crate) struct Listing {
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     /// `None` if the client may not see it.
     pub(crate) stat: Option<Stat>,
 }
 
-/// Lists children: one request for the names, and one for the stats of those on the page. An order by
-/// stats needs a request for each child in place of the second one.
+/// Lists children: one request for the names, and one for the stats of those on the page. An order
+/// by stats needs a request for each child in place of the second one.
 pub(crate) async fn list(
     zk: &CuratorFramework,
     path: &str,
@@ -168,8 +169,8 @@ const fn next_of(from: usize, shown: usize, matching: usize) -> Option<usize> {
 
 fn row((name, stat): (String, ChildStat)) -> Option<Row> {
     match stat {
-        ChildStat::Present(stat) => Some(Row { kind: Kind::of(&stat), name, stat: Some(stat) }),
-        ChildStat::Hidden => Some(Row { kind: Kind::Hidden, name, stat: None }),
+        ChildStat::Present(stat) => Some(Row { kind: NodeKind::of(&stat), name, stat: Some(stat) }),
+        ChildStat::Hidden => Some(Row { kind: NodeKind::Hidden, name, stat: None }),
         ChildStat::Gone => None,
     }
 }

@@ -6,7 +6,7 @@ use zk_curator::{Acl, CuratorFramework, Error, ErrorKind, Stat};
 
 use super::stats::{ChildStat, stats_at_once};
 use crate::paths::child_of;
-use crate::show::{Kind, is_sequential};
+use crate::show::{NodeKind, is_sequential};
 
 /// The maximum number of children whose kinds are counted.
 const COUNTED: usize = 200;
@@ -92,16 +92,16 @@ async fn kinds_of(zk: &CuratorFramework, path: &str, names: &[String]) -> Result
     let mut kinds = Kinds { total: names.len(), ..Kinds::default() };
     for (name, stat) in counted.iter().zip(stats_at_once(zk, &paths).await?) {
         let kind = match stat {
-            ChildStat::Present(stat) => Kind::of(&stat),
-            ChildStat::Hidden => Kind::Hidden,
+            ChildStat::Present(stat) => NodeKind::of(&stat),
+            ChildStat::Hidden => NodeKind::Hidden,
             ChildStat::Gone => continue,
         };
         kinds.counted += 1;
         kinds.sequential += usize::from(is_sequential(name));
         match kind {
-            Kind::Ephemeral => kinds.ephemeral += 1,
-            Kind::Persistent => kinds.persistent += 1,
-            Kind::Hidden => kinds.hidden += 1,
+            NodeKind::Ephemeral => kinds.ephemeral += 1,
+            NodeKind::Persistent => kinds.persistent += 1,
+            NodeKind::Hidden => kinds.hidden += 1,
         }
     }
     Ok(kinds)

@@ -3,11 +3,11 @@
 use tracing::{info, warn};
 use zk_curator::Error;
 
-use super::permit::Permit;
+use super::permit::ChangePermit;
 
 /// A change that was attempted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Change<'a> {
+pub(crate) struct NodeChange<'a> {
     /// `create`, `set` or `delete`.
     pub(crate) operation: &'static str,
     pub(crate) path: &'a str,
@@ -17,14 +17,14 @@ pub(crate) struct Change<'a> {
     pub(crate) bytes: usize,
 }
 
-/// Records a change, also a refused one, with the target `zk_curator_web::audit`. The record has sizes
-/// and no data.
+/// Records a change, also a refused one, with the target `zk_curator_web::audit`. The record has
+/// sizes and no data.
 pub(crate) fn audited<T>(
-    permit: &Permit,
-    change: Change<'_>,
+    permit: &ChangePermit,
+    change: NodeChange<'_>,
     result: Result<T, Error>,
 ) -> Result<T, Error> {
-    let Change { operation, path, version, bytes } = change;
+    let NodeChange { operation, path, version, bytes } = change;
     let version = version.map_or_else(|| "any".to_owned(), |version| version.to_string());
     let (who, version) = (permit.who(), version.as_str());
     match &result {

@@ -27,7 +27,7 @@ pub(crate) struct ProxyUsers {
 /// The way in which a request was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// Not at all: nobody has to sign in.
+    /// None: nobody has to sign in.
     Open,
     /// By the cookie of a session.
     Cookie,

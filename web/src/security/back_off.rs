@@ -16,8 +16,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The time after which failures are forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// Failed attempts by the address of the client. All clients whose addresses are unknown, or are too
-/// many to remember, count as one.
+/// Failed attempts by the address of the client. All clients whose addresses are unknown, or are
+/// too many to remember, count as one.
 #[derive(Debug)]
 pub(crate) struct BackOff {
     /// The number of failures without a pause.

@@ -9,8 +9,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(crate) struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// Returns the loopback names and these hosts. A host with a port stands for this port only, and
-    /// one without a port for all of them.
+    /// Returns the loopback names and these hosts. A host with a port stands for this port only,
+    /// and one without a port for all of them.
     pub(crate) fn new(more: &[String]) -> Self {
         let loopback = LOOPBACK.iter().map(|host| (*host).to_owned());
         Self(loopback.chain(more.iter().map(|host| host.to_ascii_lowercase())).collect())

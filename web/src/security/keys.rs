@@ -12,8 +12,8 @@ pub(crate) fn random_token() -> String {
 
 /// A key that is made at the start and never leaves the process.
 ///
-/// Secrets are compared by their codes under this key, which an attacker cannot predict. So the time
-/// that a comparison takes says nothing about a secret.
+/// Secrets are compared by their codes under this key, which an attacker cannot predict. So the
+/// time that a comparison takes says nothing about a secret.
 #[derive(Clone)]
 pub(crate) struct Keys(String);
 

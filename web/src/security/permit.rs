@@ -8,22 +8,22 @@ use super::auth::{Means, Viewer};
 use super::keys::Keys;
 use super::origin::Origin;
 use crate::fields::Fields;
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Problem, RequestResult};
 
 /// The field of a form, and the header of a request, with the token of the session.
 const FIELD: &str = "csrf";
 const HEADER: &str = "x-csrf-token";
 
-/// The permission of a request to change something. Every function that changes something needs one,
-/// and only the checks in this file make one.
+/// The permission of a request to change something. Every function that changes something needs
+/// one, and only the checks in this file make one.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct ChangePermit {
     who: Arc<str>,
 }
 
-impl Permit {
+impl ChangePermit {
     /// Checks a form.
-    pub(crate) fn of_form(keys: &Keys, viewer: &Viewer, fields: &Fields) -> Outcome<Self> {
+    pub(crate) fn of_form(keys: &Keys, viewer: &Viewer, fields: &Fields) -> RequestResult<Self> {
         let token = fields.get(FIELD).unwrap_or_default();
         if viewer.session.is_some() && keys.are_equal(token, &viewer.csrf) {
             return Ok(Self::granted(viewer));
@@ -31,15 +31,15 @@ impl Permit {
         Err(refused())
     }
 
-    /// Checks a request of the REST interface. A request of a browser needs the token, in the header
-    /// `X-CSRF-Token`. Others have neither a cookie nor an origin, and a foreign page cannot make one
-    /// of them.
+    /// Checks a request of the REST interface. A request of a browser needs the token, in the
+    /// header `X-CSRF-Token`. Others have neither a cookie nor an origin, and a foreign page cannot
+    /// make one of them.
     pub(crate) fn of_request(
         keys: &Keys,
         viewer: &Viewer,
         headers: &HeaderMap,
         origin: Origin,
-    ) -> Outcome<Self> {
+    ) -> RequestResult<Self> {
         let is_of_browser = origin != Origin::Absent || headers.contains_key(header::COOKIE);
         if viewer.means == Means::Bearer || !is_of_browser {
             return Ok(Self::granted(viewer));

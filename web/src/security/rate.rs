@@ -8,8 +8,8 @@ use zk_curator::internal::Locked;
 /// The maximum number of remembered users or addresses.
 const MOST: usize = 4_096;
 
-/// A bucket of requests for each user, or for each address without users. It holds `burst` requests,
-/// and is filled with `per_second`.
+/// A bucket of requests for each user, or for each address without users. It holds `burst`
+/// requests, and is filled with `per_second`.
 #[derive(Debug)]
 pub(crate) struct RequestRates {
     per_second: f64,
@@ -40,7 +40,7 @@ impl RequestRates {
             // A full bucket is like a new one.
             buckets.retain(|_, bucket| self.left(*bucket, now) < self.burst);
         }
-        // Those that are too many to remember share a bucket.
+        // Users beyond the limit share a bucket.
         let who = if buckets.len() >= MOST && !buckets.contains_key(who) { "" } else { who };
         let full = Bucket { left: self.burst, at: now };
         let bucket = buckets.entry(who.to_owned()).or_insert(full);

@@ -17,11 +17,11 @@ pub(crate) struct Sessions {
     keys: Keys,
     most: usize,
     lasting: Duration,
-    open: Locked<BTreeMap<[u8; 32], Session>>,
+    open: Locked<BTreeMap<[u8; 32], OpenSession>>,
 }
 
 #[derive(Debug)]
-struct Session {
+struct OpenSession {
     user: Arc<str>,
     ends: Instant,
 }
@@ -31,7 +31,8 @@ impl Sessions {
         Self { keys, most: most.max(1), lasting, open: Locked::default() }
     }
 
-    /// Opens a session and returns its id. If there are too many, the one that ends first is closed.
+    /// Opens a session and returns its id. If there are too many, the one that ends first is
+    /// closed.
     pub(crate) fn open(&self, user: Arc<str>) -> String {
         let id = random_token();
         let now = Instant::now();
@@ -46,7 +47,7 @@ impl Sessions {
         }
         // A time that is too large for the clock is one of years.
         let ends = now.checked_add(self.lasting).unwrap_or(now);
-        open.insert(self.code(&id), Session { user, ends });
+        open.insert(self.code(&id), OpenSession { user, ends });
         id
     }
 

@@ -10,8 +10,8 @@ use hmac_sha256::Hash;
 /// The users who may sign in, each with the SHA-256 of a token.
 ///
 /// A file has a line for each token: a name and 64 hexadecimal digits, separated by spaces. Empty
-/// lines and lines that begin with `#` are skipped. A user may have several tokens, and two users may
-/// not have the same one.
+/// lines and lines that begin with `#` are skipped. A user may have several tokens, and two users
+/// may not have the same one.
 ///
 /// ```text
 /// # printf %s "$TOKEN" | sha256sum

@@ -21,8 +21,8 @@ const NAMES: [(Permissions, &str); 5] = [
     (Permissions::ADMIN, "admin"),
 ];
 
-/// Returns the lines of a list. The hash of a password in an identity of the scheme `digest` is left
-/// out: a weak password can be guessed from it.
+/// Returns the lines of a list. The hash of a password in an identity of the scheme `digest` is
+/// left out: a weak password can be guessed from it.
 pub(crate) fn acl_lines(acl: &[Acl]) -> Vec<AclLine> {
     let line = |entry: &Acl| {
         let id = match entry.scheme.as_str() {

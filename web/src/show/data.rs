@@ -46,7 +46,7 @@ pub(crate) struct DataView {
     pub(crate) lines: Vec<JsonLine>,
     /// The text or the dump, if there are no lines.
     pub(crate) text: String,
-    /// A sentence about what is not shown; empty if everything is.
+    /// A sentence about the part that is not shown; empty if everything is.
     pub(crate) cut: String,
     /// `true` if `text` is a dump.
     pub(crate) is_dump: bool,
@@ -61,8 +61,8 @@ pub(crate) struct Gzip {
     pub(crate) is_complete: bool,
 }
 
-/// Opens gzip. Reads at most `limit` bytes of content, whatever the data claim. `None` if the data are
-/// not gzip, or are damaged.
+/// Opens gzip. Reads at most `limit` bytes of content, whatever the data claim. `None` if the data
+/// are not gzip, or are damaged.
 pub(crate) fn opened(data: &[u8], limit: usize) -> Option<Gzip> {
     if !data.starts_with(&[0x1f, 0x8b, 8]) {
         return None;
@@ -193,8 +193,8 @@ fn beginning(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Returns `true` if the text has several lines, and the first of them that is not a comment is a key
-/// with a value, an item of a list, or `---`.
+/// Returns `true` if the text has several lines, and the first of them that is not a comment is a
+/// key with a value, an item of a list, or `---`.
 fn looks_like_yaml(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let Some(first) = lines.next() else { return false };
@@ -210,8 +210,8 @@ fn looks_like_yaml(text: &str) -> bool {
     lines.next().is_some() && (first == "---" || first.starts_with("- ") || is_key(first))
 }
 
-/// Returns the class of an object in the form of Java's `ObjectOutputStream`; `unknown` if the stream
-/// does not begin with an object.
+/// Returns the class of an object in the form of Java's `ObjectOutputStream`; `unknown` if the
+/// stream does not begin with an object.
 fn java_class(data: &[u8]) -> Option<String> {
     let rest = data.strip_prefix(&[0xac, 0xed, 0, 5])?;
     let Some(&[high, low, ref name @ ..]) = rest.strip_prefix(&[0x73, 0x72]) else {

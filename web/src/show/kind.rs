@@ -5,7 +5,7 @@ use zk_curator::path::SequenceSuffix;
 
 /// The kind of a node. Servers show neither containers nor times to live to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     /// It belongs to a session.
     Ephemeral,
     /// It does not belong to a session.
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Hidden,
 }
 
-impl Kind {
+impl NodeKind {
     pub(crate) const fn of(stat: &Stat) -> Self {
         if stat.is_ephemeral() { Self::Ephemeral } else { Self::Persistent }
     }
@@ -55,8 +55,8 @@ mod tests {
     #[test]
     fn kinds_have_a_text_and_an_icon() {
         let stat = Stat { ephemeral_owner: 0x1000, ..Stat::default() };
-        assert_eq!((Kind::of(&stat).name(), Kind::of(&stat).icon()), ("ephemeral", "◌"));
-        assert_eq!(Kind::of(&Stat::default()), Kind::Persistent);
+        assert_eq!((NodeKind::of(&stat).name(), NodeKind::of(&stat).icon()), ("ephemeral", "◌"));
+        assert_eq!(NodeKind::of(&Stat::default()), NodeKind::Persistent);
         assert_eq!(sequence_of("lock-0000000017"), Some(17));
         assert!(!is_sequential("lock-17"));
     }

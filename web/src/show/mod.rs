@@ -12,7 +12,7 @@ mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
 pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
-pub(crate) use kind::{Kind, is_sequential, sequence_of};
+pub(crate) use kind::{NodeKind, is_sequential, sequence_of};
 pub(crate) use quota::{QuotaLine, quota_lines};
 pub(crate) use size::size;
 pub(crate) use text::visible;

@@ -21,8 +21,8 @@ fn marked(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Returns data with the same marks. Line breaks, tabs and spaces of all kinds stay, because they are
-/// a part of many texts.
+/// Returns data with the same marks. Line breaks, tabs and spaces of all kinds stay, because they
+/// are a part of many texts.
 pub(crate) fn visible_data(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_marked_in_data) {
         return text.into();
