@@ -16,7 +16,8 @@ use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
 /// use zk_curator_web::{Limits, Network, Redaction, Users, WebOptions};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let users: Users = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae".parse()?;
+/// let users = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+/// let users: Users = users.parse()?;
 /// let options = WebOptions::new()
 ///     .write(true)
 ///     .host("zk.example.com")

@@ -166,7 +166,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_path_survives_its_url(names in prop::collection::vec("[ -.0-~\u{a1}-\u{d7ff}]{1,12}", 0..6)) {
+        fn every_path_survives_its_url(
+            names in prop::collection::vec("[ -.0-~\u{a1}-\u{d7ff}]{1,12}", 0..6),
+        ) {
             let path = format!("/{}", names.join("/"));
             prop_assume!(ZPath::parse(path.as_str()).is_ok());
             let url = url_of(&path);

@@ -8,7 +8,7 @@ use zk_curator::internal::Locked;
 use zk_curator::{ClientInfo, CuratorFramework};
 
 use crate::changes::Changes;
-use crate::live::{Hub, MemoKey, Shared};
+use crate::live::{Hub, MemoKey, SharedRead};
 use crate::options::WebOptions;
 use crate::problem::{Problem, RequestResult};
 use crate::reads::{Listing, ListingQuery, NodeRead, list, read_node};
@@ -81,11 +81,11 @@ impl Web {
     ) -> RequestResult<Arc<Listing>> {
         let read = || async {
             let listing = list(&self.zk, path, query).await?;
-            Ok::<_, zk_curator::Error>(Shared::Children(Arc::new(listing)))
+            Ok::<_, zk_curator::Error>(SharedRead::Children(Arc::new(listing)))
         };
         match self.hub.shared(path, MemoKey::Children(query.clone()), read).await? {
-            Shared::Children(listing) => Ok(listing),
-            Shared::Node(_) => Err(Problem::no_page()),
+            SharedRead::Children(listing) => Ok(listing),
+            SharedRead::Node(_) => Err(Problem::no_page()),
         }
     }
 
@@ -93,11 +93,11 @@ impl Web {
     pub(crate) async fn node(&self, path: &str) -> RequestResult<Arc<NodeRead>> {
         let read = || async {
             let node = read_node(&self.zk, path).await?;
-            Ok::<_, zk_curator::Error>(Shared::Node(Arc::new(node)))
+            Ok::<_, zk_curator::Error>(SharedRead::Node(Arc::new(node)))
         };
         match self.hub.shared(path, MemoKey::Node, read).await? {
-            Shared::Node(node) => Ok(node),
-            Shared::Children(_) => Err(Problem::no_page()),
+            SharedRead::Node(node) => Ok(node),
+            SharedRead::Children(_) => Err(Problem::no_page()),
         }
     }
 

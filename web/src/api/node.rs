@@ -9,7 +9,7 @@ use zk_curator::{Acl, Stat};
 
 use crate::problem::{Problem, RequestResult};
 use crate::reads::{DataRead, NodeRead};
-use crate::show::acl_lines;
+use crate::show::{AclLine, acl_lines};
 
 /// The media type of JSON.
 pub(super) const JSON: &str = "application/json";
@@ -74,10 +74,8 @@ fn value(data: &[u8]) -> Value {
 
 /// The identities are those of the page: without hashes of passwords.
 fn acl_json(acl: &[Acl]) -> Value {
-    let lines = acl_lines(acl).into_iter().zip(acl);
-    lines
-        .map(|(line, entry)| json!({ "identity": line.identity, "permissions": entry.permissions.bits() }))
-        .collect()
+    let line = |(line, entry): (AclLine, &Acl)| json!({ "identity": line.identity, "permissions": entry.permissions.bits() });
+    acl_lines(acl).into_iter().zip(acl).map(line).collect()
 }
 
 /// Returns the fields of a stat, with the names of ZooKeeper and ids in hexadecimal.

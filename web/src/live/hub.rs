@@ -9,7 +9,7 @@ use zk_curator::internal::{Locked, sleep};
 
 use super::news::News;
 use super::room::Room;
-use super::shared::{MemoKey, Shared};
+use super::shared::{MemoKey, SharedRead};
 use crate::paths::parent_of;
 
 /// The time for which a path is watched after its last viewer has left.
@@ -108,12 +108,12 @@ impl Hub {
 
     /// Returns the result of a read: that of another viewer, if the path is watched and has not
     /// changed since.
-    pub(crate) async fn shared<E, F: Future<Output = Result<Shared, E>>>(
+    pub(crate) async fn shared<E, F: Future<Output = Result<SharedRead, E>>>(
         &self,
         path: &str,
         key: MemoKey,
         read: impl FnOnce() -> F,
-    ) -> Result<Shared, E> {
+    ) -> Result<SharedRead, E> {
         let room = self.rooms.lock().get(path).cloned();
         match room.filter(|room| room.is_fresh()) {
             Some(room) => room.memo.get(key, read).await,

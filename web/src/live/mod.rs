@@ -7,5 +7,5 @@ mod shared;
 mod sse;
 
 pub(crate) use hub::{Hub, NoRoom};
-pub(crate) use shared::{MemoKey, Shared};
+pub(crate) use shared::{MemoKey, SharedRead};
 pub(crate) use sse::events;

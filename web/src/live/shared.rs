@@ -19,14 +19,14 @@ pub(crate) enum MemoKey {
 
 /// The result of a read.
 #[derive(Debug, Clone)]
-pub(crate) enum Shared {
+pub(crate) enum SharedRead {
     Node(Arc<NodeRead>),
     Children(Arc<Listing>),
 }
 
 /// The reads of one path since its last change.
 #[derive(Debug, Default)]
-pub(crate) struct Memo(Locked<Vec<(MemoKey, Arc<OnceCell<Shared>>)>>);
+pub(crate) struct Memo(Locked<Vec<(MemoKey, Arc<OnceCell<SharedRead>>)>>);
 
 impl Memo {
     /// Forgets all reads. The results of reads that are under way are not kept.
@@ -36,16 +36,16 @@ impl Memo {
 
     /// Returns the result of a read. Concurrent callers wait for one of them, and the next one
     /// takes over if that caller goes away or fails.
-    pub(crate) async fn get<E, F: Future<Output = Result<Shared, E>>>(
+    pub(crate) async fn get<E, F: Future<Output = Result<SharedRead, E>>>(
         &self,
         key: MemoKey,
         read: impl FnOnce() -> F,
-    ) -> Result<Shared, E> {
+    ) -> Result<SharedRead, E> {
         let cell = self.cell(key);
         cell.get_or_try_init(read).await.cloned()
     }
 
-    fn cell(&self, key: MemoKey) -> Arc<OnceCell<Shared>> {
+    fn cell(&self, key: MemoKey) -> Arc<OnceCell<SharedRead>> {
         let mut cells = self.0.lock();
         if let Some((_, cell)) = cells.iter().find(|(known, _)| *known == key) {
             return Arc::clone(cell);

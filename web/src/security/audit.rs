@@ -32,7 +32,11 @@ pub(crate) fn audited<T>(
             info!(target: "zk_curator_web::audit", who, operation, path, version, bytes, "changed");
         }
         Err(error) => {
-            warn!(target: "zk_curator_web::audit", who, operation, path, version, bytes, %error, "not changed, or unknown");
+            warn!(
+                target: "zk_curator_web::audit",
+                who, operation, path, version, bytes, %error,
+                "not changed, or unknown"
+            );
         }
     }
     result

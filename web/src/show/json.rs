@@ -144,7 +144,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_open_and_close_in_pairs(text in "(\\[|\\]|\\{|\\}|\"k\":|1|,| |\"\\\\\"\"){0,24}") {
+        fn lines_open_and_close_in_pairs(
+            text in "(\\[|\\]|\\{|\\}|\"k\":|1|,| |\"\\\\\"\"){0,24}",
+        ) {
             if let Some(lines) = json_lines(&text, 1000) {
                 let mut depth = 0_i32;
                 for line in &lines {
