@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::fields::query;
 use crate::pages::problem_page;
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, ProblemKind};
 use crate::security::{Access, Means, Origin, Viewer, cookie_of, origin_of, random_token};
 use crate::state::Web;
 use crate::visit::Format;
@@ -72,8 +72,8 @@ impl From<Problem> for Refusal {
     }
 }
 
-/// Checks the host, the user, the number of requests, and the origin of changes. Adds the
-/// [`Viewer`] and the [`Origin`] to the request. Returns a cookie for the response.
+/// Checks the host, the user, the number of requests, and the origin of the request.
+/// Adds the [`Viewer`] and the [`Origin`] to the request. Returns a cookie for the response.
 fn admit(web: &Web, request: &mut Request, format: Format) -> Result<Option<HeaderValue>, Refusal> {
     let host = host_of(request).ok_or_else(|| Problem::usage("The request has no host."))?;
     if !web.hosts.accept(&host) {
@@ -86,14 +86,21 @@ fn admit(web: &Web, request: &mut Request, format: Format) -> Result<Option<Head
         return Err(Problem::too_many(detail, 1).into());
     }
     let origin = origin_of(request.headers(), &host);
-    if !request.method().is_safe() && origin == Origin::Foreign {
-        let detail =
-            "Another site has sent this request. Changes have to come from pages of this explorer.";
+    if origin == Origin::Foreign && !is_visit(request, format) {
+        let detail = "Another site has sent this request. It may only have links to this explorer.";
         return Err(Problem::forbidden("Request of another site", detail).into());
     }
     request.extensions_mut().insert(viewer);
     request.extensions_mut().insert(origin);
     Ok(cookie)
+}
+
+/// Returns `true` if the request only opens a page. Another site may have a link to it, but may not
+/// load data, or keep a stream open.
+fn is_visit(request: &Request, format: Format) -> bool {
+    let mode = request.headers().get("sec-fetch-mode").map(|mode| mode.as_bytes());
+    let is_navigation = matches!(mode, None | Some(b"navigate"));
+    request.method().is_safe() && format == Format::Html && is_navigation
 }
 
 fn foreign_host(host: &str) -> Problem {

@@ -44,7 +44,7 @@
 //!
 //! * An explorer reads only, unless [`write`](WebOptions::write) is set.
 //! * The `Host` of a request has to be known, because of DNS rebinding.
-//! * A change needs a request of the same origin, and a form also a token of the session.
+//! * Other sites may link to pages, and nothing else. A form needs a token of the session.
 //! * Pages load nothing from elsewhere and contain no script. Data of nodes are text or a download.
 //! * Data of [secrets](Redaction) are hidden.
 //! * Requests, sizes, streams, sessions and attempts to sign in have [limits](Limits).

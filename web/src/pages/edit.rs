@@ -22,7 +22,6 @@ pub(super) struct EditForm {
     /// An addition to the label.
     pub(super) hint: &'static str,
     pub(super) rows: usize,
-    pub(super) is_open: bool,
 }
 
 impl EditForm {
@@ -40,7 +39,7 @@ impl EditForm {
             (None, None) => ("base64", ", in Base64", (STANDARD.encode(data), "lf")),
         };
         let rows = text.lines().count().clamp(4, 24);
-        Some(Self { version, encoding, newlines, text, hint, rows, is_open: false })
+        Some(Self { version, encoding, newlines, text, hint, rows })
     }
 }
 

@@ -136,6 +136,22 @@ async fn another_site_changes_nothing() {
 }
 
 #[tokio::test]
+async fn another_site_may_only_link() {
+    let site = site().await;
+    for (address, mode, status) in [
+        ("/tree/a", "navigate", 200),
+        ("/tree/a", "no-cors", 403),
+        ("/raw/a", "no-cors", 403),
+        ("/api/v1/node/a", "navigate", 403),
+        ("/api/v1/watch/a", "cors", 403),
+    ] {
+        let request = ask("GET", address).header("sec-fetch-site", "cross-site");
+        let request = request.header("sec-fetch-mode", mode).body(Body::empty()).unwrap();
+        assert_eq!(site.send(request).await.status, status, "{address} {mode}");
+    }
+}
+
+#[tokio::test]
 async fn a_form_needs_the_token_of_its_session() {
     let site = site().await;
     let (ann, bob) = (site.browser("/node/a").await, site.browser("/node/a").await);
