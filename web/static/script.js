@@ -118,8 +118,9 @@
       g: () => (goto?.focus(), goto?.select()),
       "?": () => location.assign(`${base}/help`),
     };
-    const isArrow = event.key.startsWith("Arrow");
-    if (!Object.hasOwn(keys, event.key) || (isArrow && (inText || links().length === 0))) return;
+    const needsRows = ["ArrowDown", "ArrowUp", "ArrowRight"].includes(event.key);
+    const scrolls = inText && event.key.startsWith("Arrow");
+    if (!Object.hasOwn(keys, event.key) || scrolls || (needsRows && links().length === 0)) return;
     event.preventDefault();
     keys[event.key]();
   });
@@ -209,8 +210,15 @@
     }
   };
   let shown = null;
+  let stream = null;
+  const stop = () => {
+    stream?.close();
+    stream = null;
+  };
   const follow = () => {
-    const stream = new EventSource(live);
+    if (stream || document.hidden) return;
+    shown = null;
+    stream = new EventSource(live);
     stream.addEventListener("news", (event) => {
       const news = JSON.parse(event.data);
       if (news.state === "fresh") show("ok", "●", "live");
@@ -226,13 +234,20 @@
     stream.addEventListener("error", () => {
       shown = null;
       if (!staleSince) show("warn", "⚠", "no connection for", Date.now());
-      if (stream.readyState === EventSource.CLOSED) {
-        stream.close();
+      if (stream?.readyState === EventSource.CLOSED) {
+        stop();
         setTimeout(follow, 5000);
       }
     });
-    addEventListener("pagehide", () => stream.close(), { once: true });
   };
+  // A browser has six connections to a server, and a hidden page needs none.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      stop();
+      show("", "○", "paused");
+    } else follow();
+  });
+  addEventListener("pagehide", stop);
   show("", "○", "connecting");
   follow();
   addEventListener("pageshow", (event) => event.persisted && location.reload());

@@ -42,7 +42,9 @@ impl Drop for StreamSeat {
         let mut open = self.limits.open.lock();
         match open.get_mut(&self.who) {
             Some(own) if *own > 1 => *own -= 1,
-            _ => drop(open.remove(&self.who)),
+            _ => {
+                open.remove(&self.who);
+            }
         }
     }
 }
