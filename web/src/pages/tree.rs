@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{Redirect, Response};
 use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
@@ -83,7 +83,7 @@ pub(crate) async fn tree(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
     let query = query_of(&visit.query);
     let listing = web.children(&path, &query).await?;
     if visit.format == Format::Json {
-        return Ok(children_json(&path, &query, &listing).into_response());
+        return Ok(children_json(&path, &query, &listing));
     }
     let frame = Frame::new(&web, Some(&visit.viewer), "/tree").await;
     let frame = frame.of_node(&web, &path, &url_of(&path));
