@@ -74,3 +74,8 @@ mod visit;
 pub use options::{Limits, OptionsError, WebOptions};
 pub use routes::router;
 pub use security::{Network, NetworkError, Redaction, RedactionError, Users, UsersError};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

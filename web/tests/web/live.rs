@@ -17,8 +17,8 @@ async fn site(limits: Limits) -> Site {
 /// Returns the number of recursive watches on a path.
 fn watches(site: &Site, path: &str) -> usize {
     let probe = site.server.probe();
-    let is_it = |kind, of: &str| kind == WatchKind::PersistentRecursive && of == path;
-    probe.watches().iter().filter(|watch| is_it(watch.kind, &watch.path)).count()
+    let watches = probe.watches().iter().filter(|watch| watch.path == path);
+    watches.filter(|watch| watch.kind == WatchKind::PersistentRecursive).count()
 }
 
 #[test]
