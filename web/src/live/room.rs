@@ -61,7 +61,10 @@ impl Room {
                     ErrorKind::Closed | ErrorKind::NotStarted => return,
                     ErrorKind::Unsupported | ErrorKind::NoAuth => {
                         self.news.modify(|news| news.freshness = Freshness::Unsupported);
-                        pending::<()>().await;
+                        // Until the framework is closed.
+                        let mut states = zk.states();
+                        while states.next().await.is_some() {}
+                        return;
                     }
                     _ => {
                         self.stale();
