@@ -1,5 +1,6 @@
 //! The pages: handlers, and views of nodes.
 
+mod change;
 mod edit;
 mod frame;
 mod head;
@@ -9,8 +10,9 @@ mod node;
 mod problem;
 mod tree;
 
+pub(crate) use change::change;
 pub(crate) use help::help;
 pub(crate) use login::{sign_in, sign_in_page, sign_out};
-pub(crate) use node::{change, node, raw};
+pub(crate) use node::{node, raw};
 pub(crate) use problem::problem_page;
 pub(crate) use tree::{go, root, tree};

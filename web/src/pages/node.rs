@@ -1,29 +1,24 @@
-//! One node, and its changes by forms.
+//! One node.
 
 use std::sync::Arc;
 
 use askama::Template;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Redirect, Response};
-use zk_curator::{Error, ErrorKind, Stat, Version};
+use axum::response::Response;
+use zk_curator::Stat;
 
-use super::edit::{EditForm, data_of};
+use super::edit::EditForm;
 use super::frame::{Frame, render};
 use super::head::Head;
-use crate::api::{creatable, node_json, raw_response, wants_raw};
-use crate::body::read_form;
-use crate::fields::Fields;
-use crate::paths::{child_of, parent_of, url_of};
-use crate::problem::{Problem, RequestResult};
+use crate::api::{node_json, raw_response, wants_raw};
+use crate::paths::url_of;
+use crate::problem::RequestResult;
 use crate::reads::{DataRead, Kinds, NodeRead};
-use crate::security::ChangePermit;
 use crate::show::{
     AclLine, DataView, NodeKind, QuotaLine, acl_lines, data_view, now_ms, quota_lines, size,
     visible, when,
 };
-use crate::state::{Web, read_only};
+use crate::state::Web;
 use crate::visit::{Format, Visit};
 
 #[derive(Template)]
@@ -68,25 +63,6 @@ struct KindCount {
     count: usize,
 }
 
-#[derive(Template)]
-#[template(path = "conflict.html", whitespace = "minimize")]
-struct NotSavedPage {
-    frame: Frame,
-    head: Head,
-    title: String,
-    detail: String,
-    full_path: String,
-    expected: String,
-    sentence: String,
-    present_version: i32,
-    encoding: String,
-    newlines: String,
-    text: String,
-    can_overwrite: bool,
-    shown: Option<DataView>,
-    hidden: &'static str,
-}
-
 const REDACTED: &str = "The data are hidden: the settings of this explorer treat them as a secret.";
 const NO_PERMISSION: &str = "ZooKeeper does not permit this explorer to read the data.";
 const TOO_LARGE: &str = "The data are larger than this explorer accepts.";
@@ -115,138 +91,8 @@ pub(crate) async fn raw(State(web): State<Arc<Web>>, visit: Visit) -> RequestRes
     raw_response(&node, web.redaction.hides(&path))
 }
 
-/// `POST /node/…`: a form of the page.
-pub(crate) async fn change(
-    State(web): State<Arc<Web>>,
-    visit: Visit,
-    headers: HeaderMap,
-    body: Body,
-) -> RequestResult<Response> {
-    if !web.write {
-        return Err(read_only());
-    }
-    let path = visit.node_below(&["/node"])?;
-    let form = read_form(body, &headers, web.max_body).await?;
-    let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
-    match form.get("action") {
-        Some("set") => save(&web, &visit, &permit, &path, &form).await,
-        Some("create") => create(&web, &permit, &path, &form).await,
-        Some("delete") => delete(&web, &permit, &path, &form).await,
-        _ => Err(Problem::usage("The form does not say what to do.")),
-    }
-}
-
-async fn save(
-    web: &Web,
-    visit: &Visit,
-    permit: &ChangePermit,
-    path: &str,
-    form: &Fields,
-) -> RequestResult<Response> {
-    let version = version_of(form)?;
-    let data = data_of(path, form)?;
-    match web.changes(permit)?.set(path, data, version).await {
-        Ok(_) => Ok(to_node(web, path)),
-        Err(error) => Ok(not_saved(web, visit, path, form, error).await),
-    }
-}
-
-/// Shows the value of the form and that of the node, so that nothing is lost after a conflict or
-/// another failure.
-async fn not_saved(web: &Web, visit: &Visit, path: &str, form: &Fields, error: Error) -> Response {
-    let is_conflict = error.kind() == ErrorKind::BadVersion;
-    let is_unknown = error.may_have_applied();
-    let problem = Problem::from(error);
-    let node = web.node(path).await.ok();
-    let title = if is_unknown {
-        "Perhaps not saved: the response of ZooKeeper is missing".to_owned()
-    } else if is_conflict {
-        "Not saved: the node has changed".to_owned()
-    } else {
-        format!("Not saved: {}", problem.title)
-    };
-    let sentence = match &node {
-        Some(node) => {
-            let changed = when(node.stat.mtime, now_ms()).ago;
-            format!("ZooKeeper has version {}, changed {changed}.", node.stat.version)
-        }
-        None => "The node cannot be read now.".to_owned(),
-    };
-    let (shown, hidden) = match &node {
-        Some(node) => shown_data(web, path, &node.data, false),
-        None => (None, "The node cannot be read now."),
-    };
-    let version = node.as_ref().map(|node| node.stat.version);
-    let children = node.as_ref().map_or(0, |node| i64::from(node.stat.num_children));
-    let field = |name: &str| form.get(name).unwrap_or_default().to_owned();
-    let page = NotSavedPage {
-        frame: Frame::new(web, Some(&visit.viewer), "").await,
-        head: Head::new(web, path, children, false),
-        title,
-        detail: visible(&problem.detail).into_owned(),
-        full_path: visible(path).into_owned(),
-        expected: visible(&field("version")).into_owned(),
-        sentence,
-        present_version: version.unwrap_or_default(),
-        encoding: field("encoding"),
-        newlines: field("newlines"),
-        text: field("data"),
-        // ZooKeeper cannot compare with version -1.
-        can_overwrite: version.is_some_and(|version| version != -1),
-        shown,
-        hidden,
-    };
-    let mut response = render(&page);
-    *response.status_mut() = problem.status;
-    response
-}
-
-async fn create(
-    web: &Web,
-    permit: &ChangePermit,
-    parent: &str,
-    form: &Fields,
-) -> RequestResult<Response> {
-    let name = form.get("name").unwrap_or_default();
-    let mode = creatable(form.get("mode").unwrap_or("persistent"))?;
-    if name.contains('/') || (name.is_empty() && !mode.is_sequential()) {
-        return Err(Problem::usage("A name has at least one character, and no slash."));
-    }
-    let data = data_of(parent, form)?;
-    let path = child_of(parent, name);
-    let (created, _) = web.changes(permit)?.create(&path, data, mode).await?;
-    Ok(to_node(web, &created))
-}
-
-async fn delete(
-    web: &Web,
-    permit: &ChangePermit,
-    path: &str,
-    form: &Fields,
-) -> RequestResult<Response> {
-    if form.get("confirm") != Some("yes") {
-        return Err(Problem::usage("The deletion was not confirmed."));
-    }
-    let version = version_of(form)?;
-    web.changes(permit)?.delete(path, version).await?;
-    let parent = parent_of(path).unwrap_or("/");
-    let address = format!("{}/tree{}", web.base, url_of(parent));
-    Ok(Redirect::to(&address).into_response())
-}
-
-fn to_node(web: &Web, path: &str) -> Response {
-    Redirect::to(&format!("{}/node{}", web.base, url_of(path))).into_response()
-}
-
-fn version_of(form: &Fields) -> RequestResult<Version> {
-    let version = form.get("version").and_then(|version| version.parse().ok());
-    let version: i32 = version.ok_or_else(|| Problem::usage("The form has no version."))?;
-    // A form never stands for any version.
-    Ok(Version::Exactly(version))
-}
-
 /// Returns the view of the data, or the reason why they are hidden.
-fn shown_data(
+pub(super) fn shown_data(
     web: &Web,
     path: &str,
     data: &DataRead,

@@ -102,7 +102,9 @@ async fn children_are_created_and_deleted() {
     assert_eq!((reply.status, reply.header("location")), (303, "/node/a/b%20c"));
     let reply = create("n-", "persistent_sequential").await;
     assert_eq!(reply.header("location"), "/node/a/n-0000000001");
-    assert_eq!(create("b c", "persistent").await.status, 412);
+    let reply = create("b c", "persistent").await;
+    assert_eq!(reply.status, 412);
+    assert!(reply.body.contains("value=\"b c\"") && reply.body.contains("Not created"));
     for (name, mode) in
         [("", "persistent"), ("x/y", "persistent"), ("..", "persistent"), ("x", "ephemeral")]
     {

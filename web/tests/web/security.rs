@@ -228,7 +228,7 @@ async fn requests_have_a_size() {
     zk.create("/a").await.unwrap();
     let router = zk_curator_web::router(&zk, WebOptions::new().write(true));
     let site = Site { server, zk, router };
-    for length in [1_001, 1 << 20] {
+    for length in [1_001, 10_000] {
         let request = ask("PUT", "/api/v1/node/a").header("if-match", "*");
         let reply = site.send(request.body(Body::from(vec![b'x'; length])).unwrap()).await;
         assert_eq!(reply.problem()["status"], 413, "{length}");
