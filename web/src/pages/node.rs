@@ -163,8 +163,8 @@ fn edit_of(
 
 fn sentence(stat: &Stat, now: i64) -> String {
     let (created, changed) = (when(stat.ctime, now).ago, when(stat.mtime, now).ago);
-    if stat.version == 0 {
-        return format!("Created {created}, and never changed: version 0.");
+    if stat.mzxid == stat.czxid {
+        return format!("Created {created}, and never changed: version {}.", stat.version);
     }
     format!("Changed {changed}, version {}. Created {created}.", stat.version)
 }
