@@ -1,0 +1,32 @@
+//! The news of a path, as server-sent events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+
+use crate::live::{NoRoom, events};
+use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::state::Web;
+use crate::visit::Visit;
+
+/// The time between two signs of life of a quiet stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// `GET /api/v1/watch/…`
+pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
+    let path = visit.node_below(&["/api/v1/watch"])?;
+    let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
+    let viewing = web.hub.view(&path).map_err(|NoRoom| full())?;
+    let stream = Sse::new(events(viewing, seat));
+    Ok(stream.keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+}
+
+fn full() -> Problem {
+    let detail = "Too many pages are live. This page shows the state in which it was loaded.";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    Problem::new(status, ProblemKind::NoPermission, "No live page", detail)
+}

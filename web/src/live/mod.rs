@@ -1,0 +1,11 @@
+//! Live pages: one watch on the servers for each opened path, shared by all of its viewers.
+
+mod hub;
+mod news;
+mod room;
+mod shared;
+mod sse;
+
+pub(crate) use hub::{Hub, NoRoom};
+pub(crate) use shared::{MemoKey, SharedRead};
+pub(crate) use sse::events;

@@ -1,0 +1,259 @@
+//! The settings of an explorer.
+
+use std::time::Duration;
+
+use axum::http::HeaderName;
+
+use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
+
+/// The settings of an explorer.
+///
+/// The default is a read-only explorer at the root of a server on the loopback address, without
+/// users. An explorer on another address needs [users](Self::users) or a [proxy](Self::proxy_users)
+/// that signs them in: the router does not know the address of its listener.
+///
+/// ```
+/// use zk_curator_web::{Limits, Network, Redaction, Users, WebOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let users = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+/// let users: Users = users.parse()?;
+/// let options = WebOptions::new()
+///     .write(true)
+///     .host("zk.example.com")
+///     .base_path("/admin/zookeeper")?
+///     .users(users)
+///     .tls(true)
+///     .redaction(Redaction::new(["**/password*", "/tokens/**"])?)
+///     .limits(Limits::new().streams(64, 8));
+/// # drop(options);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct WebOptions {
+    pub(crate) write: bool,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) base: String,
+    pub(crate) tls: bool,
+    pub(crate) authentication: Authentication,
+    pub(crate) redaction: Redaction,
+    pub(crate) limits: Limits,
+}
+
+/// The reason why a setting is not valid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// The base path does not begin with one slash, or has other characters than letters, digits,
+    /// `-`, `_`, `.` and slashes between names.
+    #[error("the base path {0:?} is not of the form /name/name")]
+    BasePath(String),
+    /// The text is not the name of a header.
+    #[error("{0:?} is not the name of a header")]
+    Header(String),
+}
+
+impl WebOptions {
+    /// Returns the default settings.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Accepts changes: creates, writes and deletes of nodes. Default: `false`, read-only.
+    pub const fn write(mut self, allowed: bool) -> Self {
+        self.write = allowed;
+        self
+    }
+
+    /// Adds a host by which browsers call the server, with or without a port. Requests with another
+    /// `Host` are refused, because of DNS rebinding. Default: `localhost`, `127.0.0.1` and `[::1]`
+    /// with all ports.
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// Sets the path below which the router is mounted, such as `/admin/zookeeper`: all links and
+    /// the cookie begin with it. Pass the same path to [`axum::Router::nest`]. Default: none.
+    ///
+    /// # Errors
+    /// [`OptionsError::BasePath`]. A slash at the end is removed.
+    pub fn base_path(mut self, path: impl Into<String>) -> Result<Self, OptionsError> {
+        let path = path.into();
+        let base = path.trim_end_matches('/');
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = |name: &str| {
+            !name.is_empty() && !matches!(name, "." | "..") && name.chars().all(is_plain)
+        };
+        let is_path = |rest: &str| rest.split('/').all(is_name);
+        if base.is_empty() || base.strip_prefix('/').is_some_and(is_path) {
+            self.base = base.to_owned();
+            return Ok(self);
+        }
+        Err(OptionsError::BasePath(path))
+    }
+
+    /// States that browsers reach the server through TLS: the cookie is then marked as `Secure`.
+    /// Default: `false`.
+    pub const fn tls(mut self, is_encrypted: bool) -> Self {
+        self.tls = is_encrypted;
+        self
+    }
+
+    /// Sets the users who may sign in with a token: in the form of the login page, or with the
+    /// header `Authorization: Bearer`. Default: nobody has to sign in.
+    pub fn users(mut self, users: Users) -> Self {
+        self.authentication.users = Some(users);
+        self
+    }
+
+    /// Accepts the users whom a proxy names in a header. The header counts only in connections from
+    /// the given networks, and a request without it needs [`users`](Self::users). The proxy has to
+    /// remove the header from the requests of its clients.
+    ///
+    /// The router takes the address of the connection from
+    /// [`ConnectInfo`](axum::extract::ConnectInfo): serve it with
+    /// [`into_make_service_with_connect_info`](axum::Router::into_make_service_with_connect_info).
+    /// Without that, no proxy is trusted. Default: none.
+    ///
+    /// # Errors
+    /// [`OptionsError::Header`].
+    pub fn proxy_users(
+        mut self,
+        header: &str,
+        trusted: impl IntoIterator<Item = Network>,
+    ) -> Result<Self, OptionsError> {
+        let name = HeaderName::from_bytes(header.as_bytes());
+        let header = name.map_err(|_| OptionsError::Header(header.to_owned()))?;
+        let trusted = trusted.into_iter().collect();
+        self.authentication.proxy = Some(ProxyUsers { header, trusted });
+        Ok(self)
+    }
+
+    /// Sets the nodes whose data are not shown. Default: [`Redaction::DEFAULT`].
+    pub fn redaction(mut self, redaction: Redaction) -> Self {
+        self.redaction = redaction;
+        self
+    }
+
+    /// Sets the limits. Default: those of [`Limits::new`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// The limits of an explorer. A request above one of them fails, and costs ZooKeeper nothing.
+///
+/// Bodies of requests are limited by the framework:
+/// [`max_frame`](zk_curator::CuratorFramework::max_frame), the `jute.maxbuffer` of the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Limits {
+    pub(crate) per_second: u32,
+    pub(crate) burst: u32,
+    pub(crate) streams: usize,
+    pub(crate) streams_of_one: usize,
+    pub(crate) watches: usize,
+    pub(crate) attempts: u32,
+    pub(crate) sessions: usize,
+    pub(crate) session_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Limits {
+    /// Returns the default limits.
+    pub const fn new() -> Self {
+        Self {
+            per_second: 50,
+            burst: 200,
+            streams: 256,
+            streams_of_one: 32,
+            watches: 128,
+            attempts: 5,
+            sessions: 1_024,
+            session_time: Duration::from_secs(12 * 3_600),
+        }
+    }
+
+    /// Sets the number of requests of a user per second, and the number that may come at once; each
+    /// from 1, and 0 counts as 1. Without users, they are counted by address. Default: 50 and 200.
+    pub const fn requests(mut self, per_second: u32, burst: u32) -> Self {
+        self.per_second = per_second;
+        self.burst = burst;
+        self
+    }
+
+    /// Sets the number of live pages of all users, and of each. With 0, pages are not live.
+    /// Default: 256 and 32.
+    pub const fn streams(mut self, of_all: usize, of_one: usize) -> Self {
+        self.streams = of_all;
+        self.streams_of_one = of_one;
+        self
+    }
+
+    /// Sets the number of paths that are watched on the servers at the same time. All viewers of a
+    /// path share one watch. With 0, pages are not live. Default: 128.
+    pub const fn watches(mut self, paths: usize) -> Self {
+        self.watches = paths;
+        self
+    }
+
+    /// Sets the number of attempts to sign in from one address before a pause, which begins with
+    /// 1 second, doubles with every further failure up to 60 seconds, and is forgotten after
+    /// 10 minutes. Default: 5.
+    pub const fn login_attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Sets the number of sessions of users who have signed in, from 1, and the time that each of
+    /// them lasts. Above the number, the oldest session ends. Default: 1,024 and 12 hours.
+    pub const fn sessions(mut self, open: usize, time: Duration) -> Self {
+        self.sessions = open;
+        self.session_time = time;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_path_cannot_lead_elsewhere() {
+        for (path, base) in
+            [("", ""), ("/", ""), ("/admin", "/admin"), ("/a/b-c_d.e/", "/a/b-c_d.e")]
+        {
+            assert_eq!(WebOptions::new().base_path(path).unwrap().base, base);
+        }
+        for path in [
+            "admin",
+            "//evil.com",
+            "/a//b",
+            "/a/../b",
+            "/a b",
+            "/a?b",
+            "/a;b",
+            "/\\evil.com",
+            "https://a",
+        ] {
+            let error = WebOptions::new().base_path(path).unwrap_err();
+            assert_eq!(error, OptionsError::BasePath(path.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_header_has_a_name() {
+        let none: [Network; 0] = [];
+        assert!(WebOptions::new().proxy_users("x-user", none).is_ok());
+        let error = WebOptions::new().proxy_users("x user", none).unwrap_err();
+        assert_eq!(error, OptionsError::Header("x user".to_owned()));
+    }
+}

@@ -1,0 +1,41 @@
+//! The help page.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::frame::{Frame, render};
+use crate::reads::{PAGE, SORTABLE};
+use crate::show::{MOST_SHOWN, size};
+use crate::state::Web;
+use crate::visit::Visit;
+
+#[derive(Template)]
+#[template(path = "help.html", whitespace = "minimize")]
+struct HelpPage {
+    frame: Frame,
+    limits: Vec<String>,
+}
+
+/// `GET /help`
+pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response {
+    let bytes = |bytes: usize| size(u64::try_from(bytes).unwrap_or(u64::MAX));
+    let limits = vec![
+        format!("A page has at most {PAGE} children, and fewer if their names are long."),
+        format!(
+            "Children are sorted by time, size or number of children up to {SORTABLE} of them. \
+             Above that they are sorted by name."
+        ),
+        format!(
+            "A page shows the first {} of a value. A download has all of it.",
+            bytes(MOST_SHOWN)
+        ),
+        format!(
+            "A request has at most {}, the jute.maxbuffer of the servers.",
+            bytes(web.max_body)
+        ),
+    ];
+    render(&HelpPage { frame: Frame::new(&web, Some(&visit.viewer), "/help").await, limits })
+}

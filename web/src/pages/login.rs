@@ -1,0 +1,149 @@
+//! Signing in and out.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use tracing::{info, warn};
+
+use super::frame::{Frame, render};
+use crate::body::read_form;
+use crate::guard::{SESSION, cookie};
+use crate::problem::{Problem, RequestResult};
+use crate::security::ChangePermit;
+use crate::show::duration;
+use crate::state::Web;
+use crate::visit::Visit;
+
+/// The maximum size of a token in bytes.
+const LONGEST_TOKEN: usize = 1_024;
+
+#[derive(Template)]
+#[template(path = "login.html", whitespace = "minimize")]
+struct LoginPage {
+    frame: Frame,
+    message: String,
+    next: String,
+    lasting: String,
+}
+
+/// `GET /login`
+pub(crate) async fn sign_in_page(
+    State(web): State<Arc<Web>>,
+    visit: Visit,
+) -> RequestResult<Response> {
+    if web.authentication.users.is_none() {
+        return Err(Problem::no_page());
+    }
+    let next = visit.query.get("next").unwrap_or_default();
+    Ok(page(&web, &visit, next, String::new(), StatusCode::OK).await)
+}
+
+/// `POST /login`
+pub(crate) async fn sign_in(
+    State(web): State<Arc<Web>>,
+    visit: Visit,
+    headers: HeaderMap,
+    body: Body,
+) -> RequestResult<Response> {
+    let Some(users) = &web.authentication.users else { return Err(Problem::no_page()) };
+    let form = read_form(body, &headers, LONGEST_TOKEN).await?;
+    ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
+    let next = form.get("next").unwrap_or_default();
+    let peer = visit.viewer.peer;
+    if let Some(pause) = web.back_off.pause(peer) {
+        let seconds = u64::try_from(pause.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX);
+        let detail = format!("Too many failed attempts. Try again in {seconds} s.");
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let mut response = page(&web, &visit, next, detail, status).await;
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        return Ok(response);
+    }
+    let Some(user) = users.with_token(form.get("token").unwrap_or_default().trim()) else {
+        web.back_off.failed(peer);
+        warn!(target: "zk_curator_web::audit", peer = ?peer, "a sign-in has failed");
+        let detail = "No user has this token.".to_owned();
+        return Ok(page(&web, &visit, next, detail, StatusCode::FORBIDDEN).await);
+    };
+    web.back_off.succeeded(peer);
+    info!(target: "zk_curator_web::audit", who = &*user, peer = ?peer, "signed in");
+    let id = web.sessions.open(user);
+    let address = format!("{}{}", web.base, destination(next));
+    let mut response = Redirect::to(&address).into_response();
+    if let Some(cookie) = cookie(&web, SESSION, &id, Some(web.session_time.as_secs())) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+/// `POST /logout`
+pub(crate) async fn sign_out(
+    State(web): State<Arc<Web>>,
+    visit: Visit,
+    headers: HeaderMap,
+    body: Body,
+) -> RequestResult<Response> {
+    let form = read_form(body, &headers, 0).await?;
+    let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
+    if let Some(session) = &visit.viewer.session {
+        web.sessions.close(session);
+    }
+    info!(target: "zk_curator_web::audit", who = permit.who(), "signed out");
+    let mut response = Redirect::to(&format!("{}/tree", web.base)).into_response();
+    if let Some(cookie) = cookie(&web, SESSION, "", Some(0)) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+async fn page(
+    web: &Web,
+    visit: &Visit,
+    next: &str,
+    message: String,
+    status: StatusCode,
+) -> Response {
+    let frame = Frame::new(web, Some(&visit.viewer), "").await;
+    let lasting = duration(web.session_time);
+    let page = LoginPage { frame, message, next: destination(next).to_owned(), lasting };
+    let mut response = render(&page);
+    *response.status_mut() = status;
+    response
+}
+
+/// Returns the page after signing in: a page of this explorer, whatever the address says.
+fn destination(next: &str) -> &str {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
+    let is_page = ["/tree", "/node", "/help"].iter().any(|page| {
+        let rest = next.strip_prefix(page);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+    });
+    if is_page && next.bytes().all(is_plain) { next } else { "/tree" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_are_pages_of_this_explorer() {
+        for next in ["/tree", "/tree/a%20b?from=200", "/node/a", "/help"] {
+            assert_eq!(destination(next), next);
+        }
+        for next in [
+            "",
+            "//evil.com",
+            "https://evil.com",
+            "/tree\\evil",
+            "/treehouse",
+            "/tree/a\r\nb",
+            "/login",
+            "tree",
+        ] {
+            assert_eq!(destination(next), "/tree", "{next:?}");
+        }
+    }
+}

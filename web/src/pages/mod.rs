@@ -1,0 +1,18 @@
+//! The pages: handlers, and views of nodes.
+
+mod change;
+mod edit;
+mod frame;
+mod head;
+mod help;
+mod login;
+mod node;
+mod problem;
+mod tree;
+
+pub(crate) use change::change;
+pub(crate) use help::help;
+pub(crate) use login::{sign_in, sign_in_page, sign_out};
+pub(crate) use node::{node, raw};
+pub(crate) use problem::problem_page;
+pub(crate) use tree::{go, root, tree};

@@ -1,0 +1,217 @@
+//! One node.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use zk_curator::Stat;
+
+use super::edit::EditForm;
+use super::frame::{Frame, render};
+use super::head::Head;
+use crate::api::{node_json, raw_response, wants_raw};
+use crate::paths::url_of;
+use crate::problem::RequestResult;
+use crate::reads::{DataRead, Kinds, NodeRead};
+use crate::show::{
+    AclLine, DataView, NodeKind, QuotaLine, acl_lines, data_view, now_ms, quota_lines, size,
+    visible, when,
+};
+use crate::state::Web;
+use crate::visit::{Format, Visit};
+
+#[derive(Template)]
+#[template(path = "node.html", whitespace = "minimize")]
+struct NodePage {
+    frame: Frame,
+    head: Head,
+    full_path: String,
+    /// The data, unless they are hidden.
+    shown: Option<DataView>,
+    /// The reason why the data are hidden.
+    hidden: &'static str,
+    is_dump: bool,
+    dump_url: String,
+    raw_url: String,
+    edit: Option<EditForm>,
+    /// The reason why there is no form; empty in a read-only explorer.
+    no_edit: &'static str,
+    can_create: bool,
+    can_delete: bool,
+    has_children: bool,
+    version: i32,
+    sentence: String,
+    facts: Vec<Fact>,
+    kinds_sentence: String,
+    kinds: Vec<KindCount>,
+    acl: Vec<AclLine>,
+    quota: Vec<QuotaLine>,
+}
+
+struct Fact {
+    name: &'static str,
+    value: String,
+    /// The time in RFC 3339, if it is one.
+    datetime: String,
+    title: String,
+}
+
+struct KindCount {
+    icon: &'static str,
+    name: &'static str,
+    count: usize,
+}
+
+const REDACTED: &str = "The data are hidden: the settings of this explorer treat them as a secret.";
+const NO_PERMISSION: &str = "ZooKeeper does not permit this explorer to read the data.";
+const TOO_LARGE: &str = "The data are larger than this explorer accepts.";
+
+/// `GET /node/…` and `GET /api/v1/node/…`
+pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
+    let path = visit.node_below(&["/node", "/api/v1/node"])?;
+    let node = web.node(&path).await?;
+    let is_redacted = web.redaction.hides(&path);
+    if wants_raw(&visit.headers) {
+        return raw_response(&node, is_redacted);
+    }
+    if visit.format == Format::Json {
+        return Ok(node_json(&path, &node, is_redacted));
+    }
+    let frame =
+        Frame::new(&web, Some(&visit.viewer), "").await.of_node(&web, &path, &url_of(&path));
+    let as_dump = visit.query.get("as") == Some("hex");
+    Ok(render(&page(&web, frame, &path, &node, as_dump)))
+}
+
+/// `GET /raw/…`: the data as a download.
+pub(crate) async fn raw(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
+    let path = visit.node_below(&["/raw"])?;
+    let node = web.node(&path).await?;
+    raw_response(&node, web.redaction.hides(&path))
+}
+
+/// Returns the view of the data, or the reason why they are hidden.
+pub(super) fn shown_data(
+    web: &Web,
+    path: &str,
+    data: &DataRead,
+    as_dump: bool,
+) -> (Option<DataView>, &'static str) {
+    match data {
+        _ if web.redaction.hides(path) => (None, REDACTED),
+        DataRead::Read { data, is_null } => (Some(data_view(data, *is_null, as_dump)), ""),
+        DataRead::NoPermission => (None, NO_PERMISSION),
+        DataRead::TooLarge => (None, TOO_LARGE),
+    }
+}
+
+fn page(web: &Web, frame: Frame, path: &str, node: &NodeRead, as_dump: bool) -> NodePage {
+    let stat = &node.stat;
+    let now = now_ms();
+    let (shown, hidden) = shown_data(web, path, &node.data, as_dump);
+    let head = Head::new(web, path, i64::from(stat.num_children), false);
+    let is_system = path == "/" && web.zk.server_path("/") == "/";
+    let (edit, no_edit) = edit_of(web, &node.data, stat.version, shown.is_some());
+    let raw_url =
+        if shown.is_some() { format!("{}/raw{}", web.base, url_of(path)) } else { String::new() };
+    NodePage {
+        full_path: visible(path).into_owned(),
+        is_dump: as_dump,
+        dump_url: format!("{}?as=hex", head.node_url),
+        raw_url,
+        edit,
+        no_edit,
+        can_create: web.write && !stat.is_ephemeral(),
+        can_delete: web.write && !is_system,
+        has_children: stat.num_children > 0,
+        version: stat.version,
+        sentence: sentence(stat, now),
+        facts: facts(web, stat, now),
+        kinds_sentence: kinds_sentence(&node.kinds),
+        kinds: kinds(&node.kinds),
+        acl: node.acl.as_deref().map(acl_lines).unwrap_or_default(),
+        quota: node.quota.as_ref().map(|(of, used)| quota_lines(of, used)).unwrap_or_default(),
+        shown,
+        hidden,
+        head,
+        frame,
+    }
+}
+
+fn edit_of(
+    web: &Web,
+    data: &DataRead,
+    version: i32,
+    is_shown: bool,
+) -> (Option<EditForm>, &'static str) {
+    if !web.write {
+        return (None, "");
+    }
+    match data {
+        _ if !is_shown => (None, "Hidden data cannot be changed here."),
+        _ if version == -1 => (None, "ZooKeeper cannot compare with version -1."),
+        DataRead::Read { data, .. } => match EditForm::of(data, version) {
+            Some(form) => (Some(form), ""),
+            None => (None, "The data are too large for a form. The REST interface accepts them."),
+        },
+        DataRead::NoPermission | DataRead::TooLarge => {
+            (None, "Hidden data cannot be changed here.")
+        }
+    }
+}
+
+fn sentence(stat: &Stat, now: i64) -> String {
+    let (created, changed) = (when(stat.ctime, now).ago, when(stat.mtime, now).ago);
+    if stat.mzxid == stat.czxid {
+        return format!("Created {created}, and never changed: version {}.", stat.version);
+    }
+    format!("Changed {changed}, version {}. Created {created}.", stat.version)
+}
+
+fn facts(web: &Web, stat: &Stat, now: i64) -> Vec<Fact> {
+    let plain =
+        |name, value: String| Fact { name, value, datetime: String::new(), title: String::new() };
+    let time = |name, ms| {
+        let time = when(ms, now);
+        Fact { name, value: time.ago, datetime: time.rfc3339, title: time.absolute }
+    };
+    let length = u64::try_from(stat.data_length).unwrap_or_default();
+    let mut facts = vec![plain("Kind", NodeKind::of(stat).name().to_owned())];
+    if stat.is_ephemeral() {
+        let own = web.zk.session().is_some_and(|session| session.id.get() == stat.ephemeral_owner);
+        let whose = if own { " (this explorer)" } else { "" };
+        facts.push(plain("Owner session", format!("{:#x}{whose}", stat.ephemeral_owner)));
+    }
+    facts.extend([
+        plain("Size", format!("{} ({length} bytes)", size(length))),
+        time("Changed", stat.mtime),
+        time("Created", stat.ctime),
+        plain("Data version", stat.version.to_string()),
+        plain("Children version", stat.cversion.to_string()),
+        plain("Rights version", stat.aversion.to_string()),
+        plain("Created by zxid", format!("{:#x}", stat.czxid)),
+        plain("Changed by zxid", format!("{:#x}", stat.mzxid)),
+        plain("Children changed by zxid", format!("{:#x}", stat.pzxid)),
+    ]);
+    facts
+}
+
+fn kinds_sentence(kinds: &Kinds) -> String {
+    match kinds.total {
+        0 => "The node has no children.".to_owned(),
+        total if total == kinds.counted => format!("Of all {total} children:"),
+        total => format!("Of the first {} of {total} children:", kinds.counted),
+    }
+}
+
+fn kinds(kinds: &Kinds) -> Vec<KindCount> {
+    let kind = |kind: NodeKind, count| KindCount { icon: kind.icon(), name: kind.name(), count };
+    let all = [
+        kind(NodeKind::Persistent, kinds.persistent),
+        kind(NodeKind::Ephemeral, kinds.ephemeral),
+        kind(NodeKind::Hidden, kinds.hidden),
+        KindCount { icon: "#", name: "sequential", count: kinds.sequential },
+    ];
+    all.into_iter().filter(|kind| kind.count > 0).collect()
+}

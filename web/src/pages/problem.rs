@@ -1,0 +1,37 @@
+//! The page of a failed request.
+
+use askama::Template;
+use axum::response::Response;
+
+use super::frame::{Frame, render};
+use crate::problem::Problem;
+use crate::security::Viewer;
+use crate::show::visible;
+use crate::state::Web;
+
+#[derive(Template)]
+#[template(path = "problem.html", whitespace = "minimize")]
+struct ProblemPage {
+    frame: Frame,
+    title: &'static str,
+    detail: String,
+    status: String,
+}
+
+/// Returns the page of a problem. `viewer` is the client, if the request was admitted.
+pub(crate) async fn problem_page(
+    web: &Web,
+    viewer: Option<&Viewer>,
+    problem: &Problem,
+) -> Response {
+    let page = ProblemPage {
+        frame: Frame::new(web, viewer, "").await,
+        title: problem.title,
+        detail: visible(&problem.detail).into_owned(),
+        status: problem.status.as_u16().to_string(),
+    };
+    let mut response = render(&page);
+    *response.status_mut() = problem.status;
+    problem.add_header(&mut response);
+    response
+}

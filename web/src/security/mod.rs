@@ -1,0 +1,30 @@
+//! The layers of security, from the outside to the inside. Each file is one layer, and none relies
+//! on another one.
+
+mod audit;
+mod auth;
+mod back_off;
+mod hosts;
+mod keys;
+mod network;
+mod origin;
+mod permit;
+mod rate;
+mod redact;
+mod sessions;
+mod streams;
+mod users;
+
+pub(crate) use audit::{NodeChange, audited};
+pub(crate) use auth::{Access, Authentication, Means, ProxyUsers, Viewer, cookie_of};
+pub(crate) use back_off::BackOff;
+pub(crate) use hosts::Hosts;
+pub(crate) use keys::{Keys, random_token};
+pub use network::{Network, NetworkError};
+pub(crate) use origin::{Origin, origin_of};
+pub(crate) use permit::ChangePermit;
+pub(crate) use rate::RequestRates;
+pub use redact::{Redaction, RedactionError};
+pub(crate) use sessions::Sessions;
+pub(crate) use streams::{StreamLimits, StreamSeat};
+pub use users::{Users, UsersError};

@@ -1,0 +1,109 @@
+//! The sessions of users who have signed in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_curator::internal::Locked;
+
+use super::keys::{Keys, random_token};
+
+/// The open sessions: at most a given number, each for a given time from its beginning.
+///
+/// It keeps codes of the ids only, so the memory of the process contains no cookie for long.
+pub(crate) struct Sessions {
+    keys: Keys,
+    most: usize,
+    lasting: Duration,
+    open: Locked<BTreeMap<[u8; 32], OpenSession>>,
+}
+
+#[derive(Debug)]
+struct OpenSession {
+    user: Arc<str>,
+    ends: Instant,
+}
+
+impl Sessions {
+    pub(crate) fn new(keys: Keys, most: usize, lasting: Duration) -> Self {
+        Self { keys, most: most.max(1), lasting, open: Locked::default() }
+    }
+
+    /// Opens a session and returns its id. If there are too many, the one that ends first is
+    /// closed.
+    pub(crate) fn open(&self, user: Arc<str>) -> String {
+        let id = random_token();
+        let now = Instant::now();
+        let mut open = self.open.lock();
+        open.retain(|_, session| session.ends > now);
+        while open.len() >= self.most {
+            let first = open.iter().min_by_key(|(_, session)| session.ends).map(|(id, _)| *id);
+            match first {
+                Some(first) => drop(open.remove(&first)),
+                None => break,
+            }
+        }
+        // A time that is too large for the clock is one of years.
+        let ends = now.checked_add(self.lasting).unwrap_or(now);
+        open.insert(self.code(&id), OpenSession { user, ends });
+        id
+    }
+
+    /// Returns the user of an open session.
+    pub(crate) fn user_of(&self, id: &str) -> Option<Arc<str>> {
+        let open = self.open.lock();
+        let session = open.get(&self.code(id))?;
+        (session.ends > Instant::now()).then(|| Arc::clone(&session.user))
+    }
+
+    pub(crate) fn close(&self, id: &str) {
+        self.open.lock().remove(&self.code(id));
+    }
+
+    fn code(&self, id: &str) -> [u8; 32] {
+        self.keys.code("session", id.as_bytes())
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("open", &self.open.lock().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_testing::{paused, wait};
+
+    use super::*;
+
+    #[test]
+    fn a_session_ends_after_its_time() {
+        paused(async {
+            let sessions = Sessions::new(Keys::random(), 2, Duration::from_secs(60));
+            let id = sessions.open("ann".into());
+            assert_eq!(sessions.user_of(&id).as_deref(), Some("ann"));
+            assert_eq!(sessions.user_of("other"), None);
+            wait::past(Duration::from_secs(61)).await;
+            assert_eq!(sessions.user_of(&id), None);
+        });
+    }
+
+    #[test]
+    fn the_number_of_sessions_is_bounded() {
+        paused(async {
+            let sessions = Sessions::new(Keys::random(), 2, Duration::from_secs(60));
+            let mut ids = Vec::new();
+            for user in ["a", "b", "c"] {
+                ids.push(sessions.open(user.into()));
+                wait::past(Duration::from_secs(1)).await;
+            }
+            let users: Vec<_> = ids.iter().map(|id| sessions.user_of(id)).collect();
+            assert_eq!(users, [None, Some("b".into()), Some("c".into())]);
+            sessions.close(&ids[2]);
+            assert_eq!(sessions.user_of(&ids[2]), None);
+        });
+    }
+}

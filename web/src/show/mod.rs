@@ -1,0 +1,19 @@
+//! Nodes as people read them. Everything here is pure.
+
+mod acl;
+mod data;
+mod dump;
+mod json;
+mod kind;
+mod quota;
+mod size;
+mod text;
+mod time;
+
+pub(crate) use acl::{AclLine, acl_lines};
+pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
+pub(crate) use kind::{NodeKind, is_sequential, sequence_of};
+pub(crate) use quota::{QuotaLine, quota_lines};
+pub(crate) use size::size;
+pub(crate) use text::visible;
+pub(crate) use time::{duration, now_ms, when};

@@ -1,0 +1,254 @@
+// The only script. Every page works without it. It adds live updates, keys, completion, and the paths of this browser.
+(() => {
+  "use strict";
+  const body = document.body;
+  const { base, path, live } = body.dataset;
+  const byId = (id) => document.getElementById(id);
+  document.documentElement.classList.add("js");
+
+  // ---- Paths of this browser -------------------------------------------------------------------
+  const stored = (key) => {
+    try {
+      const list = JSON.parse(localStorage.getItem(key) || "[]");
+      return Array.isArray(list) ? list.filter((one) => typeof one === "string").slice(0, 50) : [];
+    } catch {
+      return [];
+    }
+  };
+  const store = (key, list) => {
+    try {
+      localStorage.setItem(key, JSON.stringify(list));
+    } catch {
+      // The browser keeps nothing.
+    }
+  };
+  const FAVOURITES = `zk-curator${base}:favourites`;
+  const RECENT = `zk-curator${base}:recent`;
+  const urlOf = (node) =>
+    node === "/" ? "" : node.split("/").map((name) => encodeURIComponent(name)).join("/");
+  const visible = (text) =>
+    text.replace(/[\p{Cc}\p{Cf}\u00a0\u115f\u1160\u2000-\u200f\u2028-\u202f\u3000\u3164\uffa0]/gu, (c) =>
+      `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  const fill = (list, nodes) => {
+    if (!list) return;
+    list.replaceChildren(
+      ...nodes.map((node) => {
+        const item = document.createElement("li");
+        const link = document.createElement("a");
+        link.href = `${base}/tree${urlOf(node)}`;
+        link.textContent = visible(node);
+        item.append(link);
+        return item;
+      }),
+    );
+  };
+  const showPaths = () => {
+    const favourites = stored(FAVOURITES);
+    fill(byId("favourites"), favourites);
+    fill(byId("recent"), stored(RECENT).filter((node) => node !== path).slice(0, 8));
+    const none = byId("no-favourites");
+    if (none) none.hidden = favourites.length > 0;
+    const star = byId("star");
+    if (star) {
+      const isOne = favourites.includes(path);
+      star.setAttribute("aria-pressed", String(isOne));
+      star.textContent = isOne ? "★ Favourite" : "☆ Favourite";
+    }
+  };
+  if (path) {
+    store(RECENT, [path, ...stored(RECENT).filter((node) => node !== path)].slice(0, 20));
+  }
+  showPaths();
+  byId("star")?.addEventListener("click", () => {
+    const favourites = stored(FAVOURITES);
+    const others = favourites.filter((node) => node !== path);
+    store(FAVOURITES, others.length < favourites.length ? others : [...others, path].sort());
+    showPaths();
+  });
+
+  // ---- Completion of paths ---------------------------------------------------------------------
+  const goto = byId("goto");
+  const completions = byId("completions");
+  let asked = "";
+  let waiting = 0;
+  goto?.addEventListener("input", () => {
+    const text = goto.value;
+    const parent = text.slice(0, text.lastIndexOf("/") + 1);
+    if (!parent.startsWith("/") || text === asked) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(async () => {
+      asked = text;
+      try {
+        const answer = await fetch(`${base}/api/v1/names?path=${encodeURIComponent(text)}`);
+        if (!answer.ok || asked !== text) return;
+        const { paths } = await answer.json();
+        completions.replaceChildren(
+          ...paths.map((one) => {
+            const option = document.createElement("option");
+            option.value = one;
+            return option;
+          }),
+        );
+      } catch {
+        // Without a connection there is no completion.
+      }
+    }, 150);
+  });
+
+  // ---- Keys ------------------------------------------------------------------------------------
+  const links = () => [...document.querySelectorAll(".children tbody th a")];
+  const move = (by) => {
+    const all = links();
+    if (all.length === 0) return;
+    const now = all.indexOf(document.activeElement);
+    const next = now < 0 ? (by > 0 ? 0 : all.length - 1) : now + by;
+    all[Math.max(0, Math.min(all.length - 1, next))].focus();
+  };
+  document.addEventListener("keydown", (event) => {
+    const inField = event.target.closest?.("input, textarea, select, summary, [contenteditable]");
+    if (event.key === "Escape" && inField) return void event.target.blur();
+    if (inField || event.ctrlKey || event.altKey || event.metaKey) return;
+    const inText = event.target.closest?.("pre, .value");
+    const keys = {
+      ArrowDown: () => move(1),
+      ArrowUp: () => move(-1),
+      ArrowRight: () => links().includes(document.activeElement) && document.activeElement.click(),
+      ArrowLeft: () => [...document.querySelectorAll(".crumbs a")].pop()?.click(),
+      "/": () => (byId("filter") || goto)?.focus(),
+      g: () => (goto?.focus(), goto?.select()),
+      "?": () => location.assign(`${base}/help`),
+    };
+    const needsRows = ["ArrowDown", "ArrowUp", "ArrowRight"].includes(event.key);
+    const scrolls = inText && event.key.startsWith("Arrow");
+    if (!Object.hasOwn(keys, event.key) || scrolls || (needsRows && links().length === 0)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+
+  // ---- Forms: nothing is lost by accident --------------------------------------------------------
+  let isSending = false;
+  document.addEventListener("submit", () => (isSending = true));
+  const isEdited = (form) =>
+    [...form.elements].some((field) => "defaultValue" in field && field.type !== "hidden" && field.value !== field.defaultValue);
+  addEventListener("beforeunload", (event) => {
+    if (!isSending && [...document.querySelectorAll("form[data-guarded]")].some(isEdited)) event.preventDefault();
+  });
+
+  // ---- Times -------------------------------------------------------------------------------------
+  const duration = (seconds) =>
+    seconds < 60 ? `${seconds} s`
+      : seconds < 3600 ? `${Math.floor(seconds / 60)} min`
+        : seconds < 172800 ? `${Math.floor(seconds / 3600)} h`
+          : `${Math.floor(seconds / 86400)} d`;
+  setInterval(() => {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const then = Date.parse(time.dateTime);
+      const seconds = Math.floor((Date.now() - then) / 1000);
+      if (seconds >= 1) time.textContent = `${duration(seconds)} ago`;
+    }
+  }, 15000);
+
+  // ---- Live ----------------------------------------------------------------------------------------
+  if (!live) return;
+  const chip = byId("live");
+  const [icon, words, age] = [chip.querySelector(".chip-icon"), byId("live-text"), byId("live-age")];
+  let staleSince = 0;
+  const show = (kind, sign, text, since) => {
+    chip.className = `chip ${kind}`;
+    icon.textContent = sign;
+    if (words.textContent !== text) words.textContent = text;
+    staleSince = since || 0;
+    tick();
+  };
+  const tick = () => {
+    age.textContent = staleSince ? duration(Math.floor((Date.now() - staleSince) / 1000)) : "";
+  };
+  setInterval(tick, 1000);
+
+  const keyOf = (row) => row.querySelector("a")?.getAttribute("href");
+  const replace = (present, fresh) => {
+    if (present.isEqualNode(fresh)) return;
+    const before = new Map([...present.querySelectorAll("tbody tr")].map((row) => [keyOf(row), row.cells[3]?.textContent + row.cells[4]?.textContent + row.cells[5]?.textContent]));
+    const closed = [...present.querySelectorAll("details")].map((one) => one.open);
+    const focused = present.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const copy = document.importNode(fresh, true);
+    if (before.size) {
+      for (const row of copy.querySelectorAll("tbody tr")) {
+        const now = row.cells[3]?.textContent + row.cells[4]?.textContent + row.cells[5]?.textContent;
+        if (before.get(keyOf(row)) !== now) row.classList.add("changed");
+      }
+    }
+    const details = [...copy.querySelectorAll("details")];
+    if (details.length === closed.length) details.forEach((one, place) => (one.open = closed[place]));
+    present.replaceWith(copy);
+    if (focused) [...copy.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus({ preventScroll: true });
+  };
+  let isLoading = false;
+  let isDue = false;
+  const refresh = async () => {
+    if (isLoading) return void (isDue = true);
+    isLoading = true;
+    try {
+      do {
+        isDue = false;
+        const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+        if (answer.redirected) return;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        if (answer.status === 404) return show("warn", "⚠", "deleted");
+        if (!answer.ok) return;
+        for (const present of document.querySelectorAll("[data-region]")) {
+          const fresh = page.getElementById(present.id);
+          if (fresh) replace(present, fresh);
+        }
+        const counts = [document, page].map((one) => one.querySelector(".tabs .count"));
+        if (counts[0] && counts[1]) counts[0].textContent = counts[1].textContent;
+      } while (isDue);
+    } catch {
+      // The stream says that the connection is lost.
+    } finally {
+      isLoading = false;
+    }
+  };
+  let shown = null;
+  let stream = null;
+  const stop = () => {
+    stream?.close();
+    stream = null;
+  };
+  const follow = () => {
+    if (stream || document.hidden) return;
+    shown = null;
+    stream = new EventSource(live);
+    stream.addEventListener("news", (event) => {
+      const news = JSON.parse(event.data);
+      if (news.state === "fresh") show("ok", "●", "live");
+      else if (news.state === "stale") show("warn", "⚠", "stale since", Date.now() - news.stale_ms);
+      else if (news.state === "unsupported") show("", "○", "not live");
+      else show("", "○", "connecting");
+      // The page may be older than the stream, so the first news after a connection count as a change.
+      if (news.state === "fresh" && news.generation !== shown) {
+        shown = news.generation;
+        refresh();
+      }
+    });
+    stream.addEventListener("error", () => {
+      shown = null;
+      if (!staleSince) show("warn", "⚠", "no connection for", Date.now());
+      if (stream?.readyState === EventSource.CLOSED) {
+        stop();
+        setTimeout(follow, 5000);
+      }
+    });
+  };
+  // A browser has six connections to a server, and a hidden page needs none.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      stop();
+      show("", "○", "paused");
+    } else follow();
+  });
+  addEventListener("pagehide", stop);
+  show("", "○", "connecting");
+  follow();
+  addEventListener("pageshow", (event) => event.persisted && location.reload());
+})();

@@ -1,0 +1,134 @@
+//! Changes by forms.
+
+use zk_curator_web::WebOptions;
+
+use crate::support::Site;
+
+async fn site() -> Site {
+    let site = Site::start(WebOptions::new().write(true)).await;
+    site.zk.create("/a").data("1").await.unwrap();
+    site
+}
+
+/// Returns the text of the form for data, as a browser reads it.
+fn textarea(page: &str) -> String {
+    let (_, rest) = page.split_once("<textarea id=\"edit-data\"").unwrap();
+    let (_, rest) = rest.split_once('>').unwrap();
+    let text = rest.split("</textarea>").next().unwrap();
+    let text = text.strip_prefix('\n').unwrap_or(text);
+    text.replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"").replace("&#38;", "&")
+}
+
+fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("name=\"{name}\" value=\"")).unwrap();
+    rest.split('"').next().unwrap()
+}
+
+#[tokio::test]
+async fn a_conflict_shows_both_values() {
+    let site = site().await;
+    let ann = site.browser("/node/a").await;
+    site.zk.set_data("/a", "theirs").await.unwrap();
+    let fields = [
+        ("action", "set"),
+        ("version", "0"),
+        ("data", "\n<mine>\r\n"),
+        ("encoding", "text"),
+        ("newlines", "lf"),
+    ];
+    let reply = site.form(&ann, "/node/a", &fields).await;
+    assert_eq!(reply.status, 412);
+    assert!(reply.body.contains("theirs") && reply.body.contains("Nothing is lost"));
+    assert_eq!(textarea(&reply.body), "\n<mine>\r\n");
+    assert_eq!(hidden(&reply.body, "version"), "1");
+    assert_eq!(site.server.probe().data("/a").unwrap(), "theirs");
+    // The user decides to replace the other value.
+    let text = textarea(&reply.body);
+    let fields = [
+        ("action", "set"),
+        ("version", "1"),
+        ("data", &*text),
+        ("encoding", "text"),
+        ("newlines", "lf"),
+    ];
+    assert_eq!(site.form(&ann, "/node/a", &fields).await.status, 303);
+    assert_eq!(site.server.probe().data("/a").unwrap(), "\n<mine>\n");
+}
+
+#[tokio::test]
+async fn a_deleted_node_does_not_lose_the_text() {
+    let site = site().await;
+    let ann = site.browser("/node/a").await;
+    site.zk.delete("/a").await.unwrap();
+    let fields = [("action", "set"), ("version", "0"), ("data", "mine")];
+    let reply = site.form(&ann, "/node/a", &fields).await;
+    assert_eq!(reply.status, 404);
+    assert_eq!(textarea(&reply.body), "mine");
+    assert!(!reply.body.contains("Replace version"));
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_back_changes_nothing() {
+    let site = site().await;
+    let values: [&[u8]; 5] = [b"a\nb\n", b"\n\nlines", b"\x00\xff", b"", "ü <&> \"'".as_bytes()];
+    for data in values {
+        site.zk.set_data("/a", data.to_vec()).await.unwrap();
+        let ann = site.browser("/node/a").await;
+        let page = site.get("/node/a").await.body;
+        let text = textarea(&page).replace("&#39;", "'").replace('\n', "\r\n");
+        let (version, encoding) = (hidden(&page, "version"), hidden(&page, "encoding"));
+        let newlines = hidden(&page, "newlines");
+        let fields = [
+            ("action", "set"),
+            ("version", version),
+            ("encoding", encoding),
+            ("newlines", newlines),
+            ("data", &*text),
+        ];
+        assert_eq!(site.form(&ann, "/node/a", &fields).await.status, 303, "{data:?}");
+        assert_eq!(site.server.probe().data("/a").unwrap(), data, "{data:?}");
+    }
+}
+
+#[tokio::test]
+async fn children_are_created_and_deleted() {
+    let site = site().await;
+    let ann = site.browser("/node/a").await;
+    let create = async |name: &str, mode: &str| {
+        let fields = [("action", "create"), ("name", name), ("mode", mode), ("data", "x")];
+        site.form(&ann, "/node/a", &fields).await
+    };
+    let reply = create("b c", "persistent").await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/node/a/b%20c"));
+    let reply = create("n-", "persistent_sequential").await;
+    assert_eq!(reply.header("location"), "/node/a/n-0000000001");
+    let reply = create("b c", "persistent").await;
+    assert_eq!(reply.status, 412);
+    assert!(reply.body.contains("value=\"b c\"") && reply.body.contains("Not created"));
+    for (name, mode) in
+        [("", "persistent"), ("x/y", "persistent"), ("..", "persistent"), ("x", "ephemeral")]
+    {
+        assert_eq!(create(name, mode).await.status, 400, "{name} {mode}");
+    }
+    let delete = async |address: &str, confirm: &str, version: &str| {
+        let fields = [("action", "delete"), ("confirm", confirm), ("version", version)];
+        site.form(&ann, address, &fields).await
+    };
+    assert_eq!(delete("/node/a/b%20c", "", "0").await.status, 400);
+    assert_eq!(delete("/node/a/b%20c", "yes", "7").await.status, 412);
+    assert_eq!(delete("/node/a", "yes", "0").await.status, 409);
+    assert_eq!(delete("/node/a/b%20c", "yes", "").await.status, 400);
+    let reply = delete("/node/a/b%20c", "yes", "0").await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/tree/a"));
+    assert_eq!(site.server.probe().children("/a"), ["n-0000000001"]);
+}
+
+#[tokio::test]
+async fn a_form_says_what_to_do() {
+    let site = site().await;
+    let ann = site.browser("/node/a").await;
+    assert_eq!(site.form(&ann, "/node/a", &[("action", "x")]).await.status, 400);
+    assert_eq!(site.form(&ann, "/node/a", &[]).await.status, 400);
+    let fields = [("action", "set"), ("data", "x")];
+    assert_eq!(site.form(&ann, "/node/a", &fields).await.status, 400, "no version");
+}

@@ -1,0 +1,143 @@
+//! Users and their sessions.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use zk_curator_testing::{paused, wait};
+use zk_curator_web::{Limits, Users, WebOptions};
+
+use crate::support::{Browser, Reply, Site, ask, from_peer};
+
+/// The token of ann is `foo`.
+const USERS: &str = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+
+fn options() -> WebOptions {
+    WebOptions::new().write(true).users(USERS.parse::<Users>().unwrap())
+}
+
+async fn with(site: &Site, browser: &Browser, address: &str) -> Reply {
+    let request = ask("GET", address).header("cookie", &browser.cookie);
+    site.send(request.body(Body::empty()).unwrap()).await
+}
+
+/// Signs in, and returns the browser with the session.
+async fn sign_in(site: &Site) -> Browser {
+    let anyone = site.browser("/login").await;
+    let reply = site.form(&anyone, "/login", &[("token", "foo"), ("next", "/node")]).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/node"));
+    let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
+    let ann = Browser { cookie, csrf: String::new() };
+    let csrf = with(site, &ann, "/node").await.csrf();
+    Browser { csrf, ..ann }
+}
+
+#[tokio::test]
+async fn nothing_is_shown_before_signing_in() {
+    let site = Site::start(options()).await;
+    site.zk.create("/a").await.unwrap();
+    let before = site.server.probe().total_requests();
+    let reply = site.get("/tree/a%20b?from=200").await;
+    assert_eq!(reply.status, 303);
+    assert_eq!(reply.header("location"), "/login?next=%2Ftree%2Fa%2520b%3Ffrom%3D200");
+    for address in ["/api/v1/node/a", "/api/v1/children", "/api/v1/watch/a", "/api/v1/names?path=/"]
+    {
+        let reply = site.get(address).await;
+        assert_eq!(reply.problem()["status"], 401, "{address}");
+        assert_eq!(reply.header("www-authenticate"), "Bearer", "{address}");
+    }
+    let page = site.get("/login").await;
+    assert_eq!(page.status, 200);
+    assert!(!page.body.contains("memory:2181") && !page.body.contains("/tree\">Tree"));
+    assert_eq!(site.server.probe().total_requests(), before);
+}
+
+#[tokio::test]
+async fn a_token_opens_a_session() {
+    let site = Site::start(options()).await;
+    site.zk.create("/a").data("1").await.unwrap();
+    let ann = sign_in(&site).await;
+    let page = with(&site, &ann, "/node/a").await;
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("Signed in as") && page.body.contains("ann"));
+    let fields = [("action", "set"), ("version", "0"), ("data", "2")];
+    assert_eq!(site.form(&ann, "/node/a", &fields).await.status, 303);
+    assert_eq!(site.server.probe().data("/a").unwrap(), "2");
+    let reply = site.form(&ann, "/logout", &[]).await;
+    assert!(reply.header("set-cookie").contains("Max-Age=0"), "{:?}", reply.headers);
+    assert_eq!(with(&site, &ann, "/node/a").await.status, 303);
+}
+
+#[tokio::test]
+async fn programs_send_their_token() {
+    let site = Site::start(options()).await;
+    site.zk.create("/a").data("1").await.unwrap();
+    let put = |token: &str| {
+        let request =
+            ask("PUT", "/api/v1/node/a").header("authorization", format!("Bearer {token}"));
+        request.header("if-match", "*").body(Body::from("2")).unwrap()
+    };
+    assert_eq!(site.send(put("bar")).await.problem()["status"], 401);
+    assert_eq!(site.send(put("")).await.problem()["status"], 401);
+    assert_eq!(site.send(put("foo")).await.status, 200);
+}
+
+#[test]
+fn failed_attempts_are_slowed_down() {
+    paused(async {
+        let site = Site::start(options().limits(Limits::new().login_attempts(2))).await;
+        let anyone = site.browser("/login").await;
+        let attempt = async |token: &str| {
+            site.form(&anyone, "/login", &[("token", token), ("next", "//evil.com")]).await
+        };
+        for _ in 0..3 {
+            assert_eq!(attempt("bar").await.status, 403);
+        }
+        let reply = attempt("foo").await;
+        assert_eq!((reply.status, reply.header("retry-after")), (429, "1"));
+        wait::past(Duration::from_secs(3)).await;
+        let reply = attempt("foo").await;
+        assert_eq!((reply.status, reply.header("location")), (303, "/tree"));
+    });
+}
+
+#[test]
+fn a_session_ends_after_its_time() {
+    paused(async {
+        let limits = Limits::new().sessions(2, Duration::from_secs(3600));
+        let site = Site::start(options().limits(limits)).await;
+        let ann = sign_in(&site).await;
+        assert_eq!(with(&site, &ann, "/tree").await.status, 200);
+        wait::past(Duration::from_secs(3601)).await;
+        assert_eq!(with(&site, &ann, "/tree").await.status, 303);
+        let (one, two, three) = (sign_in(&site).await, sign_in(&site).await, sign_in(&site).await);
+        let statuses =
+            [with(&site, &one, "/tree").await.status, with(&site, &two, "/tree").await.status];
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1);
+        assert_eq!(with(&site, &three, "/tree").await.status, 200);
+    });
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_names_the_user() {
+    let options = WebOptions::new().proxy_users("x-user", ["10.0.0.0/8".parse().unwrap()]).unwrap();
+    let site = Site::start(options).await;
+    let get = |user: &str, peer: &str| {
+        let request = ask("GET", "/help").header("x-user", user);
+        from_peer(request.body(Body::empty()).unwrap(), peer)
+    };
+    let reply = site.send(get("ann", "10.1.2.3")).await;
+    assert_eq!(reply.status, 200);
+    assert!(reply.body.contains("ann"));
+    assert_eq!(site.send(get("ann", "192.0.2.1")).await.status, 401);
+    assert_eq!(site.send(get("<b>", "10.1.2.3")).await.status, 401);
+    assert_eq!(site.get("/help").await.status, 401);
+    assert_eq!(site.get("/login").await.status, 404, "there are no tokens");
+}
+
+#[tokio::test]
+async fn the_login_form_is_not_for_other_sites() {
+    let site = Site::start(options()).await;
+    let anyone = site.browser("/login").await;
+    let forged = Browser { csrf: "0".repeat(64), ..anyone };
+    assert_eq!(site.form(&forged, "/login", &[("token", "foo")]).await.status, 403);
+}

@@ -1,0 +1,11 @@
+//! The explorer, as a router without a listener.
+#![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
+
+mod changes;
+mod hostile;
+mod live;
+mod login;
+mod pages;
+mod rest;
+mod security;
+mod support;
