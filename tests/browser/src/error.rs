@@ -70,6 +70,16 @@ pub enum BrowserError {
         /// The element at the end, as HTML.
         now: String,
     },
+    /// The content of a page is wider than the page.
+    #[error("the content of {page} is {content} pixels wide, and the page {width}")]
+    TooWide {
+        /// The address of the page.
+        page: String,
+        /// The width of the page, in pixels.
+        width: u32,
+        /// The width of its content, in pixels.
+        content: u64,
+    },
     /// The page violates rules of axe-core.
     #[error("{} violations of rules of axe-core:\n{}", .0.len(), lines(.0))]
     Inaccessible(

@@ -44,7 +44,7 @@ impl OwnProcesses {
     #[must_use]
     pub fn running(&self) -> Vec<u32> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-        let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
         all.filter(|&process| self.owns(process)).collect()
     }
 
@@ -167,8 +167,6 @@ fn pid(process: u32) -> Option<Pid> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::io::AsyncReadExt;
     use tokio::time::timeout;
     use zk_curator_real::TempDir;

@@ -4,6 +4,7 @@ mod audit;
 pub mod key;
 mod look;
 mod page;
+mod survey;
 mod theme;
 mod wait;
 

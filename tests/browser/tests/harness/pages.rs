@@ -14,6 +14,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
 const STYLE: &str = "
 body { background: rgb(255, 255, 255); color: rgb(20, 20, 20); font-family: sans-serif; }
 .pale { color: rgb(200, 200, 200); }
+.dim { color: rgb(60, 60, 60); }
+.wide { width: 600px; }
 @media (prefers-color-scheme: dark) {
     body { background: rgb(20, 20, 20); color: rgb(235, 235, 235); }
 }";
