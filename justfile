@@ -127,6 +127,10 @@ links:
 alerts:
     scripts/check-alerts
 
+# Compares the REST interface of `zkc web` with its OpenAPI document: `just api --seed 7`.
+api *arguments:
+    scripts/check-api {{arguments}}
+
 # Packs, unpacks and compiles the packages as users do, by the oldest supported compiler: `just packages --each-feature`.
 packages *arguments:
     scripts/check-packages {{arguments}}
