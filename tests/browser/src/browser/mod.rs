@@ -23,7 +23,8 @@ use super::error::BrowserError;
 use super::processes::OwnProcesses;
 use super::webdriver::{LIMIT, Session};
 
-/// The browsers that this process may have at a time: each uses more than a core while it starts.
+/// The browsers that this process may have at a time: each has several processes, and the gate has
+/// two cores.
 static SLOTS: Semaphore = Semaphore::const_new(2);
 
 /// A headless Chromium with a new profile, which shows one page.
@@ -102,8 +103,8 @@ impl Browser {
     }
 
     /// Runs the body of a JavaScript function with `arguments`, and returns its result. A promise
-    /// is awaited, for at most 40 s. The policy of the page does not apply to it, except after the
-    /// first `await`.
+    /// is awaited, for at most 40 s. The policy of the page does not apply to it. It may use `eval`
+    /// until its first `await`.
     pub async fn execute(&self, script: &str, args: &[Value]) -> Result<Value, BrowserError> {
         self.session.execute(script, args).await
     }
