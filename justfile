@@ -28,6 +28,11 @@ test *arguments:
 test-all *arguments:
     scripts/test-all {{arguments}}
 
+# Runs the tests in a browser, which it installs (Debian): `just browser keyboard`.
+browser *arguments:
+    scripts/install-browser
+    cargo test -p zk-curator-browser --test browser -- --ignored {{arguments}}
+
 # Simulates a scenario: `just sim mutex 0..10000`, or `just sim all 0..500`.
 sim scenario="all" seeds="0..500" *arguments:
     cargo run --release -p zk-curator-sim --bin zk-sim -- --scenario {{scenario}} --seeds {{seeds}} {{arguments}}
@@ -121,6 +126,10 @@ links:
 # Checks the alert rules of docs/monitoring.
 alerts:
     scripts/check-alerts
+
+# Compares the REST interface of `zkc web` with its OpenAPI document: `just api --seed 7`.
+api *arguments:
+    scripts/check-api {{arguments}}
 
 # Packs, unpacks and compiles the packages as users do, by the oldest supported compiler: `just packages --each-feature`.
 packages *arguments:

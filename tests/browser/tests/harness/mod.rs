@@ -1,0 +1,10 @@
+//! Tests of the harness.
+
+mod accessibility;
+mod console;
+mod ends;
+mod keyboard;
+mod live;
+mod look;
+mod pages;
+mod waits;

@@ -1,0 +1,16 @@
+//! Tests in a real browser. `harness` tests the harness itself, with pages that it defines.
+//!
+//! They fail without Chromium: `scripts/install-browser` installs it.
+#![cfg(target_os = "linux")]
+
+mod harness;
+
+use zk_curator_browser::{Browser, BrowserError};
+
+/// The folder of the tests in the target directory.
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Runs a test in a browser, see [`zk_curator_browser::in_browser`].
+fn in_browser<T>(test: impl AsyncFnOnce(&Browser) -> Result<T, BrowserError>) {
+    zk_curator_browser::in_browser(TMP, test);
+}
