@@ -8,6 +8,8 @@
 mod acls;
 mod app;
 mod args;
+#[cfg(unix)]
+mod captured;
 mod commands;
 mod complete;
 mod context;

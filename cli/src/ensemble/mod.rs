@@ -1,7 +1,7 @@
 //! The servers of an ensemble: which there are, what each of them tells, and what follows from it.
 //!
 //! `flw` and `admin` parse responses, `rates`, `health` and `doctor` judge them, all without I/O;
-//! `probe` asks the servers. Nothing here resets a counter of a server: rates are differences.
+//! `probe` asks the servers, and `rolling` restarts them. Nothing here resets a counter of a server: rates are differences.
 
 pub(crate) mod admin;
 pub(crate) mod doctor;
@@ -11,6 +11,8 @@ pub(crate) mod members;
 pub(crate) mod probe;
 #[cfg(feature = "tui")]
 pub(crate) mod rates;
+#[cfg(unix)]
+pub(crate) mod rolling;
 pub(crate) mod sessions;
 mod trouble;
 
