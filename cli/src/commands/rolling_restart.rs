@@ -167,23 +167,7 @@ impl RollingRestart {
         if let RollingEnd::Doubtful(doubts) = end {
             advice(doubts).iter().for_each(|line| app.out().warn(line));
         }
-        let is_to_do =
-            |row: &&RestartRow| matches!(row.result, RestartResult::Left | RestartResult::Failed);
-        let to_do: Vec<_> = rows.iter().filter(is_to_do).collect();
-        match end {
-            RollingEnd::Planned | RollingEnd::Done if to_do.is_empty() && !rolling.has_begun() => {
-                app.out().say("nothing to restart");
-            }
-            RollingEnd::Planned => app.out().say("pass --yes to restart them in this order"),
-            RollingEnd::Done => {}
-            _ if !rolling.has_begun() => app.out().say("no server was restarted"),
-            _ if to_do.is_empty() => app.out().say("no server is left; see zkc status"),
-            _ => {
-                let left: Vec<_> =
-                    to_do.iter().map(|row| format!("--server {}", row.server)).collect();
-                app.out().say(format!("to continue, pass {}", left.join(" ")));
-            }
-        }
+        say_what_is_left(app, end, &rows, rolling.has_begun());
         let exit = match (end, stop) {
             (RollingEnd::Done | RollingEnd::Planned, _) => Exit::DONE,
             _ if rolling.has_begun() => Exit::PARTLY,
@@ -191,6 +175,30 @@ impl RollingRestart {
             _ => Exit::NO,
         };
         CommandOutput::from(table(&rows, end, &reasons)).with_exit(exit)
+    }
+}
+
+/// Says how to continue.
+fn say_what_is_left(app: &App, end: &RollingEnd, rows: &[RestartRow], has_begun: bool) {
+    for row in rows.iter().filter(|row| row.result == RestartResult::Unchecked) {
+        let server = &row.server;
+        app.out().say(format!("check {server}: its command has ended, and the run ended early"));
+    }
+    let is_to_do =
+        |row: &&RestartRow| matches!(row.result, RestartResult::Left | RestartResult::Failed);
+    let to_do: Vec<_> = rows.iter().filter(is_to_do).collect();
+    match end {
+        RollingEnd::Planned | RollingEnd::Done if to_do.is_empty() && !has_begun => {
+            app.out().say("nothing to restart");
+        }
+        RollingEnd::Planned => app.out().say("pass --yes to restart them in this order"),
+        RollingEnd::Done => {}
+        _ if !has_begun => app.out().say("no server was restarted"),
+        _ if to_do.is_empty() => app.out().say("no server is left; see zkc status"),
+        _ => {
+            let left: Vec<_> = to_do.iter().map(|row| format!("--server {}", row.server)).collect();
+            app.out().say(format!("to continue, pass {}", left.join(" ")));
+        }
     }
 }
 

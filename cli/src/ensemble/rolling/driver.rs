@@ -112,3 +112,88 @@ async fn restart(
     };
     rolling.step(RollingInput::CommandEnded { at: means.now(), result })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::pending;
+
+    use tokio::sync::Semaphore;
+
+    use super::super::events::{RollingEnd, RollingRules};
+    use super::super::world::{Fate, World};
+    use super::*;
+
+    /// Restarts the servers of a world.
+    struct SimulatedMeans {
+        world: RefCell<World>,
+        /// Commands do not end.
+        hangs: bool,
+        /// The requests to stop, which a command that hangs makes.
+        stops: Semaphore,
+        news: RefCell<Vec<RollingProgress>>,
+    }
+
+    impl RollingMeans for SimulatedMeans {
+        fn now(&self) -> Duration {
+            self.world.borrow().now
+        }
+
+        async fn observe(&self, is_thorough: bool) -> Observation {
+            self.world.borrow_mut().observe(&[], is_thorough)
+        }
+
+        async fn restart(&self, server: &Server) -> Result<(), RestartError> {
+            if self.hangs {
+                self.stops.add_permits(2);
+                pending::<()>().await;
+            }
+            let id = server.id.expect("a member");
+            self.world.borrow_mut().restart(id, Fate::Restarts(1));
+            Ok(())
+        }
+
+        fn report(&self, news: &RollingProgress) {
+            self.news.borrow_mut().push(news.clone());
+        }
+    }
+
+    /// Runs a restart of three servers to its end. Returns its end and its news.
+    async fn ended(hangs: bool) -> (RollingEnd, Vec<RollingProgress>) {
+        let world = World::new(3, 0, true);
+        let rules = RollingRules {
+            targets: world.members().into_keys().collect(),
+            least_age: None,
+            wait: Duration::from_secs(20),
+            pause: Duration::ZERO,
+            is_dry_run: false,
+        };
+        let mut rolling = Rolling::new(&world.found(), rules);
+        let (world, stops) = (RefCell::new(world), Semaphore::new(0));
+        let means = SimulatedMeans { world, hangs, stops, news: RefCell::default() };
+        let stop = async || means.stops.acquire().await.expect("a request").forget();
+        run(&mut rolling, &means, Duration::from_millis(1), stop).await;
+        let news = means.news.take();
+        (rolling.end().expect("an end").clone(), news)
+    }
+
+    #[tokio::test]
+    async fn every_server_is_restarted() {
+        let (end, news) = ended(false).await;
+        assert_eq!(end, RollingEnd::Done);
+        let begins = news.iter().filter_map(|news| match news {
+            RollingProgress::Restarting { number, total, .. } => Some((*number, *total)),
+            _ => None,
+        });
+        assert_eq!(begins.collect::<Vec<_>>(), [(1, 3), (2, 3), (3, 3)]);
+    }
+
+    #[tokio::test]
+    async fn a_second_stop_kills_a_command() {
+        let (end, news) = ended(true).await;
+        let RollingEnd::CommandFailed(RestartError::Killed(server)) = &end else {
+            panic!("{end:?}")
+        };
+        assert_eq!(news.last(), Some(&RollingProgress::Finishing(server.clone())));
+    }
+}

@@ -80,7 +80,7 @@ pub(crate) enum RollingEnd {
 pub(crate) enum RestartResult {
     /// It serves again.
     Restarted,
-    /// It was restarted, and the run ended before all was in order again.
+    /// Its command has ended, and the run ended before all was in order again.
     Unchecked,
     /// It is not known to have restarted.
     Failed,
