@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::super::probe::Server;
-use super::RestartError;
+use super::doubt::RestartError;
 use super::events::{RollingEffect, RollingInput, RollingProgress};
 use super::observation::Observation;
 use super::plan::Rolling;

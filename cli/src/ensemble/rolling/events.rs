@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::super::flw::ServerMode;
 use super::super::probe::Server;
+use super::doubt::{Doubt, RestartError};
 use super::observation::Observation;
-use super::{Doubt, RestartError};
 
 /// The choices of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use zk_curator::ensemble::EnsembleConfig;
 use super::super::doctor::{self, Severity};
 use super::super::flw::{Conf, ServerMode, Srvr};
 use super::super::probe::{ProbeAnswer, ProbeReport, Server, Trouble};
-use super::Doubt;
+use super::doubt::Doubt;
 
 /// The members of an ensemble by id: `true` for those with a vote.
 pub(crate) type Members = BTreeMap<u64, bool>;

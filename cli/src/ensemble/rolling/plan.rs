@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::super::flw::ServerMode;
 use super::super::members::EnsembleMembers;
 use super::super::probe::{Server, Trouble};
+use super::doubt::{Doubt, RestartError};
 use super::events::{
     RestartResult, RestartRow, RollingEffect, RollingEnd, RollingInput, RollingProgress,
     RollingRules,
 };
 use super::observation::{self, Members, Observation, ServerState};
-use super::{Doubt, RestartError};
 
 /// The observations in a row without a doubt before the next restart.
 pub(crate) const STABLE: u32 = 3;
@@ -31,7 +31,7 @@ struct Restart {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum RollingState {
     /// No server was restarted yet.
     Checking,
     /// The command of the last restart runs.
@@ -61,7 +61,7 @@ pub(crate) struct Rolling {
     /// The greatest transaction that a leader had before the present observation.
     goal: Option<i64>,
     last: Option<Observation>,
-    state: State,
+    state: RollingState,
 }
 
 impl Rolling {
@@ -85,14 +85,14 @@ impl Rolling {
             restarts: Vec::new(),
             goal: None,
             last: None,
-            state: State::Checking,
+            state: RollingState::Checking,
         }
     }
 
     /// Returns the end of the run, once it has ended.
     pub(crate) const fn end(&self) -> Option<&RollingEnd> {
         match &self.state {
-            State::Ended(end) => Some(end),
+            RollingState::Ended(end) => Some(end),
             _ => None,
         }
     }
@@ -160,18 +160,20 @@ impl Rolling {
         self.goal = self.goal.max(seen.leaders().filter_map(|leader| leader.zxid).max());
         self.last = Some(seen.clone());
         effects.extend(match self.state.clone() {
-            State::Checking if !doubts.is_empty() => self.finish(RollingEnd::Doubtful(doubts)),
-            State::Checking if is_in_order && seen.is_thorough => self.begin(&seen),
-            State::Checking => vec![RollingEffect::Observe { is_thorough: true }],
-            State::Restarting { .. } => vec![RollingEffect::Observe { is_thorough: false }],
-            State::Waiting { until, in_order, doubts: before } => {
+            RollingState::Checking if !doubts.is_empty() => {
+                self.finish(RollingEnd::Doubtful(doubts))
+            }
+            RollingState::Checking if is_in_order && seen.is_thorough => self.begin(&seen),
+            RollingState::Checking => vec![RollingEffect::Observe { is_thorough: true }],
+            RollingState::Restarting { .. } => vec![RollingEffect::Observe { is_thorough: false }],
+            RollingState::Waiting { until, in_order, doubts: before } => {
                 let in_order = is_in_order.then(|| match in_order {
                     Some((count, since)) => (count + 1, since),
                     None => (1, seen.at),
                 });
                 self.waited(&seen, until, in_order, &before, doubts)
             }
-            State::Ended(_) => vec![RollingEffect::End],
+            RollingState::Ended(_) => vec![RollingEffect::End],
         });
         effects
     }
@@ -221,7 +223,7 @@ impl Rolling {
             result: RestartResult::Failed,
             took: None,
         });
-        self.state = State::Restarting { is_stopping: false };
+        self.state = RollingState::Restarting { is_stopping: false };
         let number = self.restarts.len();
         let total = number + self.left.len();
         let news = RollingProgress::Restarting { server: server.clone(), role, number, total };
@@ -233,7 +235,7 @@ impl Rolling {
         at: Duration,
         result: Result<(), RestartError>,
     ) -> Vec<RollingEffect> {
-        let State::Restarting { is_stopping } = self.state else {
+        let RollingState::Restarting { is_stopping } = self.state else {
             return vec![RollingEffect::Observe { is_thorough: false }];
         };
         if let Err(error) = result {
@@ -246,21 +248,23 @@ impl Rolling {
             return self.finish(RollingEnd::Stopped);
         }
         let until = at.saturating_add(self.rules.wait).saturating_add(self.rules.pause);
-        self.state = State::Waiting { until, in_order: None, doubts: Vec::new() };
+        self.state = RollingState::Waiting { until, in_order: None, doubts: Vec::new() };
         vec![RollingEffect::Observe { is_thorough: false }]
     }
 
     fn stop_requested(&mut self) -> Vec<RollingEffect> {
         match &mut self.state {
-            State::Restarting { is_stopping: true } => vec![RollingEffect::Kill],
-            State::Restarting { is_stopping } => {
+            RollingState::Restarting { is_stopping: true } => vec![RollingEffect::Kill],
+            RollingState::Restarting { is_stopping } => {
                 *is_stopping = true;
                 let running = self.restarts.last().map(|restart| restart.server.clone());
                 let news = running.map(RollingProgress::Finishing);
                 news.map(RollingEffect::Report).into_iter().collect()
             }
-            State::Ended(_) => vec![RollingEffect::End],
-            State::Checking | State::Waiting { .. } => self.finish(RollingEnd::Stopped),
+            RollingState::Ended(_) => vec![RollingEffect::End],
+            RollingState::Checking | RollingState::Waiting { .. } => {
+                self.finish(RollingEnd::Stopped)
+            }
         }
     }
 
@@ -298,7 +302,7 @@ impl Rolling {
         if !doubts.is_empty() && doubts != before {
             effects.push(RollingEffect::Report(RollingProgress::Waiting(doubts.clone())));
         }
-        self.state = State::Waiting { until, in_order, doubts };
+        self.state = RollingState::Waiting { until, in_order, doubts };
         effects.push(RollingEffect::Observe { is_thorough: is_settled });
         effects
     }
@@ -310,13 +314,13 @@ impl Rolling {
         {
             restart.result = RestartResult::Failed;
         }
-        self.state = State::Ended(end);
+        self.state = RollingState::Ended(end);
         vec![RollingEffect::End]
     }
 
     /// Notes that the last server has restarted, or serves again.
     fn note_restart(&mut self, seen: &Observation) -> Option<RollingEffect> {
-        if matches!(self.state, State::Ended(_)) {
+        if matches!(self.state, RollingState::Ended(_)) {
             return None;
         }
         let restart = self.restarts.last_mut().filter(|restart| restart.took.is_none())?;

@@ -8,13 +8,13 @@ use super::super::flw::{Conf, Mntr, ServerMode};
 use super::super::health::tests::serving;
 use super::super::members::EnsembleMembers;
 use super::super::probe::{ProbeReport, Server, Trouble};
+use super::doubt::{Doubt, RestartError};
 use super::events::{
     RestartResult, RollingEffect, RollingEnd, RollingInput, RollingProgress, RollingRules,
 };
 use super::observation::{self, Members, Observation};
 use super::plan::{Rolling, STABLE};
 use super::world::{EVERY, Fate, Fault, World, fates, faults};
-use super::{Doubt, RestartError};
 
 const WAIT: Duration = Duration::from_secs(20);
 

@@ -8,7 +8,7 @@ use zk_curator::ensemble::EnsembleConfig;
 use super::super::flw::ServerMode;
 use super::super::members::EnsembleMembers;
 use super::super::probe::{Server, Trouble};
-use super::Doubt;
+use super::doubt::Doubt;
 use super::observation::{self, Members, Observation, ObservedServer, ServerState};
 
 /// The time between two observations.
