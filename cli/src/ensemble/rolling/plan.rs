@@ -58,7 +58,9 @@ pub(crate) struct Rolling {
     unusual: Vec<Doubt>,
     left: BTreeSet<u64>,
     restarts: Vec<Restart>,
-    /// The greatest transaction that a leader had before the present observation.
+    /// `true` if a leader has reported its last transaction before the present observation.
+    has_leader: bool,
+    /// The greatest transaction that a leader had then.
     goal: Option<i64>,
     last: Option<Observation>,
     state: RollingState,
@@ -83,6 +85,7 @@ impl Rolling {
             members,
             unusual,
             restarts: Vec::new(),
+            has_leader: false,
             goal: None,
             last: None,
             state: RollingState::Checking,
@@ -156,8 +159,10 @@ impl Rolling {
         effects.extend(self.note_restart(&seen));
         let doubts = self.judge(&seen);
         // Before the first observation with a leader, the others cannot be compared with it.
-        let is_in_order = doubts.is_empty() && self.goal.is_some();
-        self.goal = self.goal.max(seen.leaders().filter_map(|leader| leader.zxid).max());
+        let is_in_order = doubts.is_empty() && self.has_leader;
+        let greatest = seen.leaders().filter_map(|leader| leader.zxid).max();
+        self.has_leader |= greatest.is_some();
+        self.goal = self.goal.max(greatest.filter(|zxid| is_transaction(*zxid)));
         self.last = Some(seen.clone());
         effects.extend(match self.state.clone() {
             RollingState::Checking if !doubts.is_empty() => {
@@ -450,7 +455,8 @@ impl Rolling {
             return Some(Doubt::NotRestarted(restart.server.clone()));
         }
         let now = seen.state(restart.server.id?).ok()?.zxid?;
-        let is_older = restart.before.zxid.is_some_and(|before| now < before);
+        let before = restart.before.zxid.filter(|zxid| is_transaction(*zxid));
+        let is_older = before.is_some_and(|before| now < before);
         is_older.then(|| Doubt::OlderData(restart.server.clone()))
     }
 }
@@ -464,6 +470,12 @@ fn restarted((restart, number): (&Restart, usize)) -> RestartRow {
         result: restart.result,
         took: restart.took,
     }
+}
+
+/// Returns `false` for the number with which an epoch begins. A new leader reports it before the
+/// first transaction of its epoch, while the others still report their last transaction.
+const fn is_transaction(zxid: i64) -> bool {
+    zxid & 0xffff_ffff != 0
 }
 
 /// Returns the place of a role in the order.

@@ -86,8 +86,10 @@ fn play(
     panic!("no end: {rolling:?}");
 }
 
+/// Returns the last transaction of the leader; `None` before the first one of its epoch.
 fn leader_zxid(seen: &Observation) -> Option<i64> {
-    seen.leaders().filter_map(|leader| leader.zxid).max()
+    let greatest = seen.leaders().filter_map(|leader| leader.zxid).max();
+    greatest.filter(|zxid| zxid & 0xffff_ffff != 0)
 }
 
 /// Checks a restart against the last observation and the world, in words of their own.
@@ -107,7 +109,7 @@ fn check(
     let is_serving = |member: u64| {
         let state = seen.state(member).expect("a response");
         assert_eq!(state.id, Some(member));
-        assert!(state.zxid >= before && before.is_some(), "{member} is behind: {seen:?}");
+        assert!(state.zxid.is_some() && state.zxid >= before, "{member} is behind: {seen:?}");
         matches!(state.mode, Some(ServerMode::Leader | ServerMode::Follower))
     };
     let voters: Vec<_> = members.iter().filter(|(_, votes)| **votes).map(|(id, _)| *id).collect();
@@ -136,7 +138,7 @@ proptest! {
     #[test]
     fn a_restart_needs_a_certain_quorum(
         (voters, observers) in (1..=5_usize, 0..=2_usize),
-        reports_uptime: bool,
+        (reports_uptime, is_idle) in any::<(bool, bool)>(),
         calm in 0..30_usize,
         seen in prop::collection::vec(
             prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(faults(), 1..3)],
@@ -145,6 +147,7 @@ proptest! {
         commands in prop::collection::vec(fates(), 0..8),
     ) {
         let mut world = World::new(voters, observers, reports_uptime);
+        world.is_idle = is_idle;
         let mut rolling = rolling(&world);
         // Most faults would otherwise end the run at its start.
         let seen = [vec![Vec::new(); calm], seen].concat();
@@ -171,11 +174,12 @@ proptest! {
     #[test]
     fn an_ensemble_in_order_is_restarted_as_a_whole(
         (voters, observers) in (3..=5_usize, 0..=2_usize),
-        reports_uptime: bool,
+        (reports_uptime, is_idle) in any::<(bool, bool)>(),
         elections in prop::collection::vec(prop::option::weighted(0.2, 0..7_usize), 0..40),
         downs in prop::collection::vec(0..5_u8, 0..8),
     ) {
         let mut world = World::new(voters, observers, reports_uptime);
+        world.is_idle = is_idle;
         let mut rolling = rolling(&world);
         let elect = |to: &Option<usize>| to.map(Fault::Elect).into_iter().collect();
         let seen: Vec<Vec<Fault>> = elections.iter().map(elect).collect();
@@ -212,6 +216,18 @@ fn the_order_adapts_when_the_leadership_moves() {
     let faults = [calm, vec![vec![Fault::Elect(1)]]].concat();
     let restarted = play(&mut world, &mut rolling, &faults, &[]);
     assert_eq!(restarted, [(1, 3), (3, 2), (2, 2)]);
+}
+
+/// A new leader reports the begin of its epoch, and the others their last transaction.
+#[test]
+fn an_epoch_without_transactions_is_no_lag() {
+    let mut world = World::new(3, 1, true);
+    world.is_idle = true;
+    world.elect(0);
+    let mut rolling = rolling(&world);
+    let restarted = play(&mut world, &mut rolling, &[], &[]);
+    assert_eq!(restarted, [(4, 1), (2, 1), (3, 1), (1, 1)]);
+    assert_eq!(rolling.end(), Some(&RollingEnd::Done));
 }
 
 #[test]

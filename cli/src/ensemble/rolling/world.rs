@@ -107,14 +107,17 @@ struct SimulatedServer {
     lost: i64,
 }
 
-/// A simulated ensemble. Its clients write all the time.
+/// A simulated ensemble.
 #[derive(Debug, Clone)]
 pub(super) struct World {
     servers: Vec<SimulatedServer>,
     leader: usize,
-    /// The last transaction of the leader, and that of the observation before.
+    /// The last transaction of the leader, or the begin of its epoch, and the last transaction of
+    /// the others.
     zxid: i64,
     before: i64,
+    /// No client writes.
+    pub(super) is_idle: bool,
     pub(super) now: Duration,
     /// Servers report the age of their role, as those since 3.6 do.
     reports_uptime: bool,
@@ -135,6 +138,7 @@ impl World {
             leader: voters - 1,
             zxid: 0x1_0000_0064,
             before: 0x1_0000_0064,
+            is_idle: false,
             now: Duration::from_secs(3_600),
             reports_uptime,
         }
@@ -176,9 +180,17 @@ impl World {
             return;
         }
         self.leader = to;
+        // The new leader has everything, and the others get it from there.
+        self.catch_up();
         self.zxid = ((self.zxid >> 32) + 1) << 32;
         for server in &mut self.servers {
             server.since = self.now;
+        }
+    }
+
+    fn catch_up(&mut self) {
+        if self.zxid & 0xffff_ffff != 0 {
+            self.before = self.zxid;
         }
     }
 
@@ -211,8 +223,10 @@ impl World {
     /// Lets a second pass, and asks all servers.
     pub(super) fn observe(&mut self, faults: &[Fault], is_thorough: bool) -> Observation {
         self.now += EVERY;
-        self.before = self.zxid;
-        self.zxid += 2;
+        self.catch_up();
+        if !self.is_idle {
+            self.zxid += 2;
+        }
         let count = self.servers.len();
         for fault in faults {
             if let Fault::Elect(to) = fault {
