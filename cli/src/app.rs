@@ -202,8 +202,9 @@ impl App {
         self.zk().await
     }
 
-    /// Checks that changes are allowed here.
-    async fn allow_change(&self) -> Result<(), CommandFailure> {
+    /// Checks that changes are allowed here, for a change without a session; see
+    /// [`zk_to_change`](Self::zk_to_change).
+    pub(crate) async fn allow_change(&self) -> Result<(), CommandFailure> {
         if self.is_read_only() {
             return Err(CommandFailure::new(Exit::NO_PERMISSION, "read-only: nothing was changed")
                 .hint("--read-only, ZKC_READ_ONLY or the context forbids changes"));

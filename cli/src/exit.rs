@@ -29,7 +29,7 @@ exits! {
     /// Done.
     DONE = 0;
     /// The answer is no (`exists`, `grep`, `wait`, `queue take`, `lock --try`), or there are
-    /// findings (`diff`, `status`, `doctor`).
+    /// findings (`diff`, `status`, `doctor`, `rolling-restart`).
     NO = 1;
     /// Invalid arguments or data, a change that was not confirmed, or another failure.
     USAGE = 2;

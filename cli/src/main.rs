@@ -7,6 +7,8 @@
 
 mod app;
 mod args;
+#[cfg(unix)]
+mod captured;
 mod commands;
 mod complete;
 mod context;

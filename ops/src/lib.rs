@@ -58,6 +58,7 @@ pub mod data;
 pub mod ensemble;
 mod error;
 pub mod files;
+pub mod history;
 pub mod holders;
 pub mod node;
 pub mod path;

@@ -355,6 +355,24 @@ async fn ask(server: &TestServer, word: &str) -> String {
     answer
 }
 
+/// As in Apache ZooKeeper, which makes a new server object for each role.
+#[tokio::test(start_paused = true)]
+async fn the_uptime_of_a_member_begins_with_its_role() {
+    let cluster = TestCluster::in_memory(3).await;
+    let uptime = async |member: usize| -> u64 {
+        let answer = ask(cluster.member(member), "mntr").await;
+        let line = answer.lines().find_map(|line| line.strip_prefix("zk_uptime\t"));
+        line.and_then(|line| line.parse().ok()).unwrap()
+    };
+    cluster.advance(Duration::from_secs(60));
+    assert!(uptime(0).await >= 60_000);
+    cluster.restart(0).await.unwrap();
+    assert!(uptime(0).await < 60_000);
+    assert!(uptime(1).await >= 60_000);
+    cluster.change_leader().unwrap();
+    assert!(uptime(1).await < 60_000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_words_show_the_leader_and_the_members() {
     let cluster = TestCluster::in_memory(3).await;

@@ -48,6 +48,8 @@ mod restore;
 mod revoke;
 mod rm;
 #[cfg(unix)]
+mod rolling_restart;
+#[cfg(unix)]
 mod semaphore;
 #[cfg(feature = "serve")]
 mod serve;
@@ -77,8 +79,24 @@ use crate::output::CommandOutput;
 #[derive(Debug)]
 pub(crate) struct CommandGroup {
     pub(crate) title: &'static str,
-    /// The variants of [`Command`]. In lower case, they are the names of the commands.
-    pub(crate) variants: &'static [&'static str],
+    /// The variants of [`Command`].
+    variants: &'static [&'static str],
+}
+
+impl CommandGroup {
+    /// Returns the names of the commands: `rolling-restart` for the variant `RollingRestart`.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.variants.iter().map(|variant| {
+            let mut name = String::new();
+            for letter in variant.chars() {
+                if letter.is_ascii_uppercase() && !name.is_empty() {
+                    name.push('-');
+                }
+                name.push(letter.to_ascii_lowercase());
+            }
+            name
+        })
+    }
 }
 
 macro_rules! commands {
@@ -242,6 +260,8 @@ commands! {
         Reconfig(reconfig::Reconfig),
         /// Look for faults and risks
         Doctor(doctor::Doctor),
+        /// Restart all servers, one at a time, the leader last
+        RollingRestart(rolling_restart::RollingRestart) if unix,
     }
     "Shell, contexts and manual" {
         /// Run many commands in one session

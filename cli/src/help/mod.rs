@@ -59,8 +59,7 @@ fn commands_of<'a>(
     group: &'a CommandGroup,
     tree: &'a Command,
 ) -> impl Iterator<Item = &'a Command> {
-    let names = group.variants.iter().map(|variant| variant.to_ascii_lowercase());
-    names.filter_map(move |name| tree.find_subcommand(name))
+    group.names().filter_map(move |name| tree.find_subcommand(name))
 }
 
 /// Returns the description of a command, with its other names.
@@ -172,8 +171,7 @@ mod tests {
         let tree = tree();
         let shown = tree.get_subcommands().filter(|command| !command.is_hide_set());
         let mut shown: Vec<_> = shown.map(|command| command.get_name().to_owned()).collect();
-        let variants = GROUPS.iter().flat_map(|group| group.variants);
-        let mut grouped: Vec<_> = variants.map(|variant| variant.to_ascii_lowercase()).collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(CommandGroup::names).collect();
         shown.sort_unstable();
         grouped.sort_unstable();
         assert_eq!(grouped, shown);

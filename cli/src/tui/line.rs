@@ -39,7 +39,7 @@ pub(crate) fn parse(line: &str) -> TuiLine {
 
 /// Returns why a command is not run below the screens: it has the terminal, or it does not end.
 pub(crate) fn refusal(matches: &ArgMatches) -> Option<&'static str> {
-    const HAVE_TERMINAL: [&str; 4] = ["edit", "shell", "top", "man"];
+    const HAVE_TERMINAL: [&str; 5] = ["edit", "shell", "top", "man", "rolling-restart"];
     const DO_NOT_END: [&str; 8] =
         ["watch", "wait", "lock", "semaphore", "elect", "cron", "serve", "completions"];
     let (command, below) = matches.subcommand()?;

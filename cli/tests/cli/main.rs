@@ -31,6 +31,8 @@ mod persistent;
 mod progress;
 mod recipes;
 #[cfg(unix)]
+mod rolling;
+#[cfg(unix)]
 mod running;
 mod secrets;
 mod shell;

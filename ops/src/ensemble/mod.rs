@@ -11,6 +11,7 @@ mod members;
 mod notes;
 pub mod probe;
 pub mod rates;
+pub mod rolling;
 pub mod sessions;
 mod target;
 mod trouble;

@@ -34,6 +34,7 @@ pub(crate) fn started(state: &mut State, at: MemberId) {
         state.sessions.renew(state.quorum.is_read_only(0), now);
         state.held_since = state.held_since.map(|_| now);
     }
+    state.in_role_since[at] = state.clock.now();
     state.quorum.set_up(at, true);
     state.settle();
 }

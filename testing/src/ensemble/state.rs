@@ -42,6 +42,8 @@ pub(crate) struct State {
     pub(super) held_since: Option<u64>,
     /// The milliseconds by which the wall clock of each member is ahead.
     pub(super) wall_ahead: Vec<i64>,
+    /// The time at which each member took its role, on the clock of sessions.
+    pub(super) in_role_since: Vec<u64>,
 }
 
 impl State {
@@ -59,6 +61,7 @@ impl State {
             has_new_deadline: false,
             held_since: None,
             wall_ahead: vec![0; members],
+            in_role_since: vec![0; members],
             config,
             clock,
         };
@@ -114,6 +117,12 @@ impl State {
 
     pub(crate) fn member(&self, at: MemberId) -> &Member {
         &self.members[at]
+    }
+
+    /// Returns the milliseconds for which a member has had its role. As in Apache ZooKeeper, they
+    /// begin again with each election.
+    pub(crate) fn uptime(&self, at: MemberId) -> u64 {
+        self.clock.now().saturating_sub(self.in_role_since[at])
     }
 
     /// Returns a member, for changes that concern it alone.
@@ -317,6 +326,7 @@ impl State {
             self.sessions.suspend_global();
         }
         for Shift { member, ends_local_sessions, copies } in shifts {
+            self.in_role_since[member] = self.clock.now();
             if ends_local_sessions {
                 self.sessions.remove_local(member);
             }

@@ -199,7 +199,7 @@ impl Report<'_> {
             ("min_latency", &0),
             ("max_latency", &0),
             ("approximate_data_size", &bytes),
-            ("uptime", &self.state.clock().now()),
+            ("uptime", &self.state.uptime(self.at)),
             ("auth_failed_count", &0),
         ];
         for (name, value) in numbers {
