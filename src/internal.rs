@@ -14,6 +14,7 @@ pub use zk_curator_client::internal::{
     Locked, LockedGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Signal, atomic, bounded,
     millis, sleep, sleep_until,
 };
+pub use zk_curator_client::path::ancestors;
 pub use zk_curator_client::{ConnectString, Op};
 
 pub use tokio_util::sync::CancellationToken;

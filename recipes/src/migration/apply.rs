@@ -1,7 +1,6 @@
 //! The driver: takes the lock, and sends the transactions that the plan requests.
 
 use std::collections::BTreeSet;
-use std::iter;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -9,9 +8,8 @@ use futures_util::future::{try_join, try_join_all};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info};
 use zk_curator::certain::is_receipt;
-use zk_curator::internal::{bounded, described, sleep};
+use zk_curator::internal::{ancestors, bounded, described, sleep};
 use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
-use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
 
 use super::computed::{EndedReads, Reads};
@@ -462,13 +460,10 @@ impl<'a> MigrationCall<'a> {
         if self.settings.fence.is_none() {
             parents.extend([site.turns(), site.leases()]);
         }
-        let to_the_top = |path: &String| {
-            iter::successors(ZPath::parse(path.as_str()).ok(), ZPath::parent)
-                .filter(|path| path.as_str() != "/")
-        };
         // A node is sorted before those below it.
-        let paths: BTreeSet<_> = parents.iter().flat_map(to_the_top).collect();
-        let create = |path: ZPath| self.settings.zk.create_containers(path.as_str()).into_future();
+        let paths: BTreeSet<&str> =
+            parents.iter().flat_map(|path| ancestors(path)).filter(|path| *path != "/").collect();
+        let create = |path: &str| self.settings.zk.create_containers(path).into_future();
         try_join_all(paths.into_iter().map(create)).await?;
         Ok(())
     }
