@@ -21,7 +21,7 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use crate::certain::{Id, Ids, ResolvedOutcome, protected_name, resolve};
 pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle, Series};
-pub use crate::core::{RACE_ROUNDS, is_conflict};
+pub use crate::core::{RACE_ROUNDS, ReadFreshness, is_conflict};
 pub use crate::metrics_table;
 pub use crate::setbacks::Setbacks;
 pub use crate::watch::stream::until_error;

@@ -2,6 +2,19 @@ use zk_curator_client::{Error as RawError, Op, Version};
 
 use crate::raw::{RawClient, RawFuture};
 
+/// The minimum freshness of the response to a read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadFreshness {
+    /// The state of the server that responds.
+    #[default]
+    AsIs,
+    /// The state of the leader: a `sync` is sent first.
+    Synced,
+    /// The state of a quorum. It is not older than the call.
+    Linearizable,
+}
+
 /// Reads a state that includes all earlier commits, also of requests of this session whose
 /// responses were lost.
 ///

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zk_curator_client::Error as RawError;
 
-use super::{OpTarget, ReadFreshness};
-use crate::core::{Session, read_behind_quorum, read_behind_sync};
+use super::OpTarget;
+use crate::core::{ReadFreshness, Session, read_behind_quorum, read_behind_sync};
 use crate::error::{Error, Result};
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::{Budget, RetryLoop};
@@ -174,7 +174,7 @@ macro_rules! freshness_options {
             /// (ZOOKEEPER-2136). If a decision depends on the response, use
             /// [`linearizable`](Self::linearizable).
             pub const fn synced(mut self) -> Self {
-                self.target.freshness = $crate::op::ReadFreshness::Synced;
+                self.target.freshness = $crate::core::ReadFreshness::Synced;
                 self
             }
 
@@ -185,7 +185,7 @@ macro_rules! freshness_options {
             /// write. With a raw client that has no transactions, as [`synced`](Self::synced).
             /// Default: without.
             pub const fn linearizable(mut self) -> Self {
-                self.target.freshness = $crate::op::ReadFreshness::Linearizable;
+                self.target.freshness = $crate::core::ReadFreshness::Linearizable;
                 self
             }
         }

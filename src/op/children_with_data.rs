@@ -6,7 +6,8 @@ use bytes::Bytes;
 use zk_curator_client::{Data, Read, ReadResponse, Stat};
 
 use super::multi_read::{found, read_chunks, resolve};
-use super::{OpFuture, OpTarget, ReadFreshness, decompression_options};
+use super::{OpFuture, OpTarget, decompression_options};
+use crate::core::ReadFreshness;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::path::join;
