@@ -34,12 +34,10 @@ struct Author {
 
 type AuthorshipState = Locked<Option<UnknownCreates>>;
 
-/// Makes the janitor delete the node of an author that is gone.
-type AuthorshipCleanup = Arc<dyn Fn(Orphan) + Send + Sync>;
-
 /// Creates that were sent, of which one may have been applied.
 struct UnknownCreates {
-    cleanup: AuthorshipCleanup,
+    /// Makes the janitor delete the node of an author that is gone.
+    cleanup: Arc<dyn Fn(Orphan) + Send + Sync>,
     /// The path on the server.
     path: String,
     session: Arc<Session>,

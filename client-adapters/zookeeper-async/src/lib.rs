@@ -192,8 +192,6 @@ impl fmt::Debug for SessionHandle {
     }
 }
 
-type CrateResult<T> = Result<T, zookeeper_async::ZkError>;
-
 impl SessionHandle {
     /// Queues a request and waits for its response.
     fn submit<T, F>(&self, send: impl FnOnce(Arc<Api>) -> F + Send + 'static) -> RawFuture<T>
@@ -244,7 +242,7 @@ impl SessionHandle {
     ) -> RawFuture<T>
     where
         T: Send + 'static,
-        F: Future<Output = CrateResult<T>> + Send + 'static,
+        F: Future<Output = Result<T, zookeeper_async::ZkError>> + Send + 'static,
     {
         match self.absolute(path) {
             Ok(path) => self.submit(async move |api| send(api, path).await.map_err(convert::error)),

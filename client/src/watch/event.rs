@@ -65,8 +65,6 @@ pub(crate) struct FiredWatch {
 /// The end of a watch. Boxed, because most watches are idle and would pay for the space.
 pub(crate) type WatchOutcome = Box<Result<FiredWatch, WatchEnded>>;
 
-pub(crate) type WatchSender = oneshot::Sender<WatchOutcome>;
-
 /// A report of a [`PersistentWatch`](crate::PersistentWatch).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
