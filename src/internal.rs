@@ -11,8 +11,8 @@ use std::time::Duration;
 #[cfg(feature = "signal")]
 pub use zk_curator_client::internal::CaughtSignals;
 pub use zk_curator_client::internal::{
-    Locked, LockedGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Signal, atomic, bounded,
-    millis, sleep, sleep_until,
+    Locked, LockedGuard, OnDrop, RwLock, RwLockReadGuard, RwLockWriteGuard, Signal, atomic,
+    bounded, millis, sleep, sleep_until,
 };
 pub use zk_curator_client::path::ancestors;
 pub use zk_curator_client::{ConnectString, Op};

@@ -49,6 +49,7 @@ pub mod internal;
 #[cfg(feature = "kerberos")]
 pub mod kerberos;
 mod locked;
+mod on_drop;
 pub mod path;
 mod primitives;
 pub mod raw;

@@ -62,7 +62,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
-use zk_curator_client::internal::bounded;
+use zk_curator_client::internal::{OnDrop, bounded};
 use zk_curator_client::raw::{
     NativeFactory, RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings,
 };
@@ -274,33 +274,14 @@ impl SessionHandle {
         match self.absolute(path) {
             Ok(path) => self.submit(async move |api: Arc<Api>| {
                 let (id, watch) = api.reports.registry.insert(&path, &visible, kind);
-                let guard = Unarmed { reports: &api.reports, id: Some(id) };
+                // The watch is removed if its read has no response.
+                let unarmed = OnDrop::new(|| api.reports.registry.remove(id));
                 let (value, kind, stat) = read(Arc::clone(&api), path).await?;
                 api.reports.registry.saw(id, kind, stat.as_ref());
-                guard.armed();
+                unarmed.disarm();
                 Ok((value, watch))
             }),
             Err(error) => failed(error),
-        }
-    }
-}
-
-/// A watch whose read has no response yet. It is removed if there is none.
-struct Unarmed<'a> {
-    reports: &'a Reports,
-    id: Option<u64>,
-}
-
-impl Unarmed<'_> {
-    fn armed(mut self) {
-        self.id = None;
-    }
-}
-
-impl Drop for Unarmed<'_> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.reports.registry.remove(id);
         }
     }
 }

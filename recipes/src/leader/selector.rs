@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{OnDrop, Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
@@ -309,14 +309,16 @@ impl LeaderSelector {
         LeaderObserver::new(&self.queue.zk, self.path(), self.queue.tag)
     }
 
-    fn running(&self) -> Result<CountedRun<'_>, Error> {
+    /// Counts a run until the result is dropped.
+    fn running(&self) -> Result<OnDrop<impl FnOnce()>, Error> {
+        let all = &self.turns;
         // Under the lock of the signal: `close` either counts it or stops it.
-        self.turns.modify(|turns| {
+        all.modify(|turns| {
             if self.closing.is_cancelled() {
                 return Err(self.closed());
             }
             turns.running += 1;
-            Ok(CountedRun(&self.turns))
+            Ok(OnDrop::new(move || all.modify(|turns| turns.running -= 1)))
         })
     }
 
@@ -415,15 +417,6 @@ impl fmt::Debug for LeaderSelector {
             .field("path", &self.queue.path)
             .field("has_leadership", &self.has_leadership())
             .finish_non_exhaustive()
-    }
-}
-
-/// Counts a run until it has ended.
-struct CountedRun<'a>(&'a Signal<SelectorTurns>);
-
-impl Drop for CountedRun<'_> {
-    fn drop(&mut self) {
-        self.0.modify(|turns| turns.running -= 1);
     }
 }
 
