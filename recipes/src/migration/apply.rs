@@ -12,7 +12,7 @@ use zk_curator::internal::{ancestors, bounded, described, sleep};
 use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
 
-use super::computed::{EndedReads, Reads};
+use super::computed::Reads;
 use super::model::Outcome;
 use super::plan::{self, Expected, META};
 use super::record::MigrationRecord;
@@ -268,11 +268,11 @@ impl<'a> MigrationCall<'a> {
                         Error::Computation { path, migration, source }
                     };
                     let from = batch.start;
-                    return self.failed_computation(ended.guards, failure, from, fence).await;
+                    let checks = ended.into_guards();
+                    return self.failed_computation(checks, failure, from, fence).await;
                 }
             }
-            let EndedReads { guards: read, .. } = ended;
-            guards = read;
+            guards = ended.into_guards();
         }
         if let Some(operations) = &computed {
             operations.check_data(&self.expected[batch.start].name)?;

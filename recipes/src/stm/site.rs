@@ -14,7 +14,7 @@ use zk_curator::{
 };
 
 use super::error::Error;
-use super::plan::{CommitPlan, StepKind, WireOp};
+use super::plan::{CommitPlan, StepKind};
 use super::read_set::{Query, ReadAnswer, ReadAnswers, ReadSet};
 use super::space::{self, SpaceScope, is_in};
 use crate::race::{LastWriteDuration, RACE_ROUNDS};
@@ -235,7 +235,7 @@ impl StmSite {
             transaction = transaction.fenced_by(fence);
         }
         let mut kinds = Vec::with_capacity(plan.steps.len());
-        for WireOp { path, op, kind } in plan.ops() {
+        for (path, op, kind) in plan.ops() {
             transaction = transaction.with(op);
             kinds.push((path, kind));
         }
