@@ -13,7 +13,7 @@ use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::leadership::TermLog;
-use super::queue::{CandidateQueue, PlaceInLine, candidate_settings, withdraw};
+use super::queue::{CandidateQueue, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
 use crate::run::Run;
@@ -377,7 +377,7 @@ impl LeaderSelector {
         ending: &RunEnding,
     ) -> Result<(OwnedNode, Leadership, Watch), Error> {
         loop {
-            let mut place = PlaceInLine::default();
+            let mut place = None;
             let turn = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => None,

@@ -12,9 +12,6 @@ use crate::cache::told::CheckpointStanding;
 /// The changes that the server has found.
 pub(super) type Compared = Result<Vec<WatchedEvent>, Error>;
 
-/// The end of a session: the reason why the contents are stale then.
-pub(super) type SessionEnd = Result<StaleCause, Error>;
-
 /// The phase of a session.
 ///
 /// ```text
@@ -48,8 +45,8 @@ pub(super) enum CachePhase {
     Comparing(BoxFuture<'static, Compared>),
     /// All missed changes are read, or are being read.
     Current,
-    /// The session is over.
-    Stopped(SessionEnd),
+    /// The session is over. The contents are stale for this reason.
+    Stopped(Result<StaleCause, Error>),
 }
 
 /// The end of the wait of a phase.
