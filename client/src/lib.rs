@@ -50,6 +50,7 @@ pub mod internal;
 pub mod kerberos;
 mod locked;
 mod on_drop;
+mod operations;
 pub mod path;
 mod primitives;
 pub mod raw;
