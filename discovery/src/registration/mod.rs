@@ -26,6 +26,7 @@ mod handle;
 mod machine;
 mod shared;
 mod state;
+mod writes;
 
 pub use error::{RegistrationError, Result};
 pub(crate) use handle::RegistrationPlan;
