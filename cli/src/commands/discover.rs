@@ -39,7 +39,7 @@ enum DiscoverVerb {
         ("ZKC_SERVICE", "the service"),
         ("ZKC_INSTANCE_ID", "the id of the instance"),
         ("ZKC_INSTANCE_NODE", "its node"),
-    ], "  6    without a command: another process has registered the instance\n")))]
+    ], &[(Exit::CONFLICT, "without a command: another process has registered the instance")])))]
     Register {
         /// Service
         name: String,

@@ -9,7 +9,7 @@ use zk_curator_client::internal::sleep;
 use zk_curator_recipes::leader::{Error, LatchState, LeaderLatch, Leadership};
 
 use crate::app::App;
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::{self, CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport, printable};
 use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
@@ -35,19 +35,19 @@ The command is started and stopped as by `zkc lock`, with the same environment a
 signals; ZKC_LOCK_PATH is the election. See `zkc lock --help`.
 
 With --observe, a line is printed for each leader: `leader`, its id and its token, with tabs between \
-them, and `none` when there is no leader. The first line is the present state.
+them, and `none` when there is no leader. The first line is the present state.";
 
-Exit codes:
-  the code of the command with --once, or if a signal has asked for the end
-  123  with --once: the leadership was lost, and the command was stopped
-  125  zkc failed before the command was started
-  126  the command cannot be executed
-  127  the command was not found
-  130  interrupted while waiting (128+n for signal n)";
+fn after_help() -> String {
+    let codes = exit::around_a_command(
+        "the code of the command with --once, or if a signal has asked for the end",
+        &[(Exit::LOCK_LOST, "with --once: the leadership was lost, and the command was stopped")],
+    );
+    format!("{AFTER_HELP}\n\n{codes}")
+}
 
 /// The arguments of `zkc elect`.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct Elect {
     /// Election
     #[arg(value_parser = path::parse)]

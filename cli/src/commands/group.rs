@@ -30,7 +30,7 @@ pub(crate) enum GroupVerb {
         ("ZKC_GROUP", "the group"),
         ("ZKC_MEMBER_ID", "the id of the member"),
         ("ZKC_MEMBER_NODE", "its node"),
-    ], "")))]
+    ], &[])))]
     Join {
         /// Group; created if it does not exist
         #[arg(value_parser = path::parse)]
