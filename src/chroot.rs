@@ -77,7 +77,7 @@ pub(crate) async fn restore(core: &Core, limit: Option<Duration>) -> bool {
     }
 }
 
-/// Looks for the chroot until a server has answered, and creates it if `acl` is given.
+/// Looks for the chroot until a server has responded, and creates it if `acl` is given.
 pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Result<()> {
     let failed = |error: RawError| core.error(OP, chroot, error).of_a_read();
     let mut epoch = 0;

@@ -200,7 +200,7 @@ impl ZooKeeperBuilder {
     /// second. Requests fail with [`crate::Error::ConnectionLoss`] in the meantime. This ends when
     /// one client closes the session, or when one is kept out for the session timeout and ends the
     /// session for both. Another member of an ensemble does not close the previous connection: it
-    /// keeps answering reads until the first write.
+    /// continues to respond to reads until the first write.
     pub fn resume(mut self, credentials: SessionCredentials) -> Self {
         self.resume = Some(credentials);
         self

@@ -26,9 +26,9 @@ use crate::{ConnectString, ConnectStringError, Error, HostPort, SessionCredentia
 /// when the last clone and the last [`Pending`] are dropped. Watches and [`SessionStates`] do not
 /// keep it open.
 ///
-/// Every method queues its request before it returns, so requests are sent and answered in the
-/// order of the calls. The returned [`Pending`] only waits. Errors of the arguments are returned by
-/// the `Pending` too.
+/// Every method queues its request before it returns, so requests are sent, and responses come, in
+/// the order of the calls. The returned [`Pending`] only waits. Errors of the arguments are
+/// returned by the `Pending` too.
 ///
 /// Paths are absolute and below the chroot of the connect string.
 #[derive(Clone)]
@@ -152,9 +152,9 @@ impl ZooKeeper {
     }
 
     /// Returns the time until which the session is certainly alive: the granted timeout after the
-    /// last answered request, counted from the time when it was sent, and less without a connection
-    /// if [`ZooKeeperBuilder::expiration_percent`] is below 100. It is `None` before there is a
-    /// session, and in the past when the session is over.
+    /// last request with a response, counted from the time when it was sent, and less without a
+    /// connection if [`ZooKeeperBuilder::expiration_percent`] is below 100. It is `None` before
+    /// there is a session, and in the past when the session is over.
     ///
     /// The result does not depend on the client's task. Code that runs first after a long stop, of
     /// the process, of its runtime or of the [machine](crate::Clock), sees a time in the past while
@@ -355,11 +355,12 @@ impl ZooKeeper {
         self.enqueue(request.opcode(), None, decode, |body| request.encode_body(body))
     }
 
-    /// Leaves the session without ending it. Requests that were issued before are still answered.
+    /// Leaves the session without ending it. Requests that were issued before still get their
+    /// responses.
     /// Then the connection is closed, and the client ends. Ephemeral nodes stay for the session
     /// timeout, during which another client may [resume the session](ZooKeeperBuilder::resume).
     ///
-    /// Requests that are not answered within the close timeout fail with [`Error::Closed`].
+    /// Requests without a response within the close timeout fail with [`Error::Closed`].
     ///
     /// # Errors
     /// [`Error::Closed`] if there is no session, or it was closed; [`Error::SessionExpired`] and

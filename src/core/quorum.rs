@@ -19,9 +19,9 @@ pub enum ReadFreshness {
 /// responses were lost.
 ///
 /// A transaction of one check is sent before the read, in the same round trip. It is proposed to
-/// the ensemble even if the check fails, so it is answered only with a quorum. A `sync` is not
-/// enough: a deposed leader that does not know it still answers one (ZOOKEEPER-2136). With a raw
-/// client without transactions, a `sync` is sent.
+/// the ensemble even if the check fails, so it has a response only with a quorum. A `sync` is not
+/// enough: a deposed leader that does not know it still responds to one (ZOOKEEPER-2136). With a
+/// raw client without transactions, a `sync` is sent.
 pub(crate) async fn read_behind_quorum<T>(
     raw: &dyn RawClient,
     path: &str,
@@ -45,7 +45,7 @@ pub(crate) async fn read_behind_sync<T>(
     path: &str,
     read: impl Fn(&dyn RawClient, &str) -> RawFuture<T>,
 ) -> Result<T, RawError> {
-    // The sync is sent first, so it is answered first.
+    // The sync is sent first, so its response comes first.
     let (synced, answer) = (raw.sync(path), read(raw, path));
     synced.await?;
     answer.await

@@ -71,7 +71,7 @@ pub(super) struct PacketLink {
     pub(super) reports: Arc<Reports>,
     /// The id of the session, if there is one already.
     session: Option<i64>,
-    /// The time at which the last answered request was sent.
+    /// The time at which the last request with a response was sent.
     heard: Instant,
     next_host: usize,
     failures: u32,

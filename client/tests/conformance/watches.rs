@@ -444,7 +444,7 @@ async fn many_watches_survive_a_cut(case: Case, count: usize) {
         other.multi(&meanwhile.iter().map(change).collect::<Vec<_>>()).await.unwrap();
     })
     .await;
-    // Answered after everything is re-armed.
+    // The response comes after everything is re-armed.
     zk.sync("/").await.unwrap();
     for batch in later.chunks(BATCH) {
         other.multi(&batch.iter().map(change).collect::<Vec<_>>()).await.unwrap();

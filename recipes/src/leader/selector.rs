@@ -189,7 +189,7 @@ impl LeaderSelector {
         Run::new(|stop| async move {
             let parent = self.queue.parent("run")?;
             let ended = self.turns_until(&parent, &stop.ending(), body).await;
-            // A place whose creation was not answered yet is left in the background.
+            // A place whose creation has no response yet is left in the background.
             let _: bool = self.queue.zk.wait_until_released().await;
             ended
         })

@@ -108,7 +108,7 @@ impl StmSite {
         all.extend(queries);
         let mut rounds = 0..RACE_ROUNDS;
         loop {
-            // The server that answers has applied at least this.
+            // The server that responds has applied at least this.
             let floor = self.zk.last_zxid_seen().unwrap_or(0);
             let mut request = options(self.zk.multi_read());
             for query in &all {
@@ -298,7 +298,7 @@ impl StmSite {
     }
 }
 
-/// Returns the answer, or the error that says that the node does not exist.
+/// Returns what was read, or the error that says that the node does not exist.
 fn answer(result: ZkResult<ReadResult>) -> Result<Result<ReadAnswer, ZkError>, Error> {
     Ok(Ok(match result {
         Ok(ReadResult::Data { data, stat, .. }) => ReadAnswer::Data { data, stat },

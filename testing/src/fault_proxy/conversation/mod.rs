@@ -80,7 +80,7 @@ impl Expected {
     /// Returns the reply to a request; without an opcode, to one that was not decoded.
     const fn of(xid: i32, opcode: Option<OpCode>) -> Self {
         match opcode {
-            // ZooKeeper answers each ping with the same xid.
+            // ZooKeeper responds to each ping with the same xid.
             Some(OpCode::Ping) => Self { xid: XID_PING, overtakes: false },
             Some(OpCode::Auth | OpCode::Sasl) => Self { xid, overtakes: true },
             _ => Self { xid, overtakes: false },
