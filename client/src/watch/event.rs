@@ -1,4 +1,3 @@
-use tokio::sync::oneshot;
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::EventType;
 
