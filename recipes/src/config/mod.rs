@@ -108,8 +108,9 @@ mod update;
 
 pub use error::Error;
 pub use follow::ConfigWatch;
-pub use history::{Change, ChangedValue};
+pub use history::Change;
 pub use receive::ConfigValue;
+pub use record::ChangedValue;
 pub use revision::Revision;
 pub use snapshot::{ConfigEntry, Snapshot};
 pub use store::ConfigStore;
