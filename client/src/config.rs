@@ -310,7 +310,7 @@ impl ZooKeeperBuilder {
     #[cfg(feature = "kerberos")]
     #[doc(alias = "gssapi")]
     pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
-        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi(kerberos)));
+        self.sasl = Some(Arc::new(kerberos));
         self
     }
 

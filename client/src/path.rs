@@ -149,6 +149,12 @@ mod tests {
     }
 
     #[test]
+    fn ancestors_end_at_the_root() {
+        assert_eq!(ancestors("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+        assert_eq!(ancestors("/").collect::<Vec<_>>(), ["/"]);
+    }
+
+    #[test]
     fn only_whole_components_of_the_chroot_are_hidden() {
         for (chroot, server, client) in [
             ("", "/a", "/a"),
