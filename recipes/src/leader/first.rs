@@ -34,12 +34,15 @@ pub(super) struct FirstCandidate {
     watch: Option<Watch>,
     /// The name of the node that was first.
     first: Option<String>,
-    /// The candidate that was returned last; nothing in it if there was none. Its place and its
-    /// data in history: the transactions that created the node, and changed it last.
-    told: Option<Option<(i64, i64)>>,
+    /// The place that was returned last; nothing in it if there was no candidate.
+    told: Option<Option<CandidateHistory>>,
     /// `true` if it was logged that the candidates belong to another kind of election.
     has_warned: bool,
 }
+
+/// The place of a candidate and its data in history: the transactions that created the node, and
+/// changed it last.
+type CandidateHistory = (i64, i64);
 
 impl FirstCandidate {
     pub(super) fn new(zk: &CuratorFramework, path: &str, tag: &'static str) -> Self {
@@ -97,7 +100,10 @@ impl FirstCandidate {
     }
 
     /// Reads which node is first, and leaves a watch for the next change.
-    async fn look(&mut self, parent: &ZPath) -> Result<Option<((i64, i64), Participant)>, ZkError> {
+    async fn look(
+        &mut self,
+        parent: &ZPath,
+    ) -> Result<Option<(CandidateHistory, Participant)>, ZkError> {
         let (zk, mut read) = match &self.session {
             Some(session) => (session.clone(), ReadFreshness::AsIs),
             None => (self.zk.bound_to_session()?, ReadFreshness::Linearizable),
