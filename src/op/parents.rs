@@ -6,7 +6,7 @@ use zk_curator_client::path::ancestors;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
 
 use super::OpTarget;
-use crate::chroot::{self, MissingChroot};
+use crate::chroot;
 use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
@@ -60,7 +60,7 @@ pub(crate) use parent_options;
 pub(crate) fn missing_chroot<R>(target: &OpTarget<R>) -> Error {
     let error = target.error(RawError::Refused(ErrorCode::NoNode));
     match target.zk.core().chroot() {
-        Some(chroot) => error.with_source(MissingChroot(chroot)),
+        Some(path) => error.with_source(chroot::why_missing(&path)),
         None => error,
     }
 }
