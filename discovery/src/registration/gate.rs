@@ -65,6 +65,12 @@ pub(super) struct Keeper {
     pub(super) edit: Move,
 }
 
+/// A move of the gate that is being written.
+struct GateMove {
+    opens: bool,
+    result: oneshot::Receiver<Result<(), Error>>,
+}
+
 impl Keeper {
     /// Runs the check until the registration ends, or has another gate.
     pub(super) async fn run<C: Future<Output = bool>>(self, check: impl FnMut() -> C) {
@@ -83,11 +89,10 @@ impl Keeper {
         // The position of the gate that the ensemble has; `None` if that is not known. At first, a
         // move of an earlier gate may be under way.
         let mut is_open = None;
-        // The move that is being written, as `push` returns it.
-        let mut pending: Option<(bool, oneshot::Receiver<Result<(), Error>>)> = None;
+        let mut pending: Option<GateMove> = None;
         loop {
             let passes = timeout(every, check()).await.unwrap_or(false);
-            if let Some((opens, mut result)) = pending.take() {
+            if let Some(GateMove { opens, mut result }) = pending.take() {
                 match result.try_recv() {
                     Ok(Ok(())) => is_open = Some(opens),
                     Ok(Err(error)) => {
@@ -95,7 +100,7 @@ impl Keeper {
                         is_open = None;
                     }
                     Err(oneshot::error::TryRecvError::Empty) if opens == passes => {
-                        pending = Some((opens, result));
+                        pending = Some(GateMove { opens, result });
                     }
                     // Another result follows, or the registration has ended.
                     Err(_) => is_open = None,
@@ -108,9 +113,8 @@ impl Keeper {
         }
     }
 
-    /// Queues a move of the gate. It replaces an earlier move that was not sent yet. Returns `true`
-    /// if it opens the gate, and its result.
-    fn push(&self, opens: bool) -> Option<(bool, oneshot::Receiver<Result<(), Error>>)> {
+    /// Queues a move of the gate. It replaces an earlier move that was not sent yet.
+    fn push(&self, opens: bool) -> Option<GateMove> {
         let (change, result) = moved(&self.edit, opens);
         let (path, is_gated, _dropped) = self.shared.modify(|shared| {
             if shared.gates != self.gate || shared.has_ended || shared.ending.is_some() {
@@ -123,7 +127,7 @@ impl Keeper {
             (false, false) => warn!(path, "the check fails: the instance is taken out of traffic"),
             _ => {}
         }
-        Some((opens, result))
+        Some(GateMove { opens, result })
     }
 }
 

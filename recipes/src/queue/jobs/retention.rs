@@ -109,13 +109,11 @@ impl From<Stat> for KeptJob {
     }
 }
 
-/// Returns the nodes to delete, from the oldest. The known nodes are `seen`, by their names with the
-/// names of their buckets.
-fn outdated(
-    seen: &BTreeMap<String, KeptJob>,
-    retention: Retention,
-    now: i64,
-) -> Vec<(String, KeptJob)> {
+/// The known nodes, by their names with the names of their buckets.
+type KnownNodes = BTreeMap<String, KeptJob>;
+
+/// The nodes to delete, from the oldest.
+fn outdated(seen: &KnownNodes, retention: Retention, now: i64) -> Vec<(String, KeptJob)> {
     let mut all: Vec<(&String, &KeptJob)> = seen.iter().collect();
     all.sort_unstable_by_key(|(_, kept)| kept.czxid);
     let newest =
@@ -135,7 +133,7 @@ fn outdated(
 
 /// Deletes kept results beyond the limits until a permanent error, and returns that error.
 pub(super) async fn sweep(places: &Places, policy: Policy) -> ZkError {
-    let mut seen = [BTreeMap::new(), BTreeMap::new()];
+    let mut seen = [KnownNodes::new(), KnownNodes::new()];
     let mut is_reported = false;
     loop {
         let mut refused = None;
@@ -169,7 +167,7 @@ async fn sweep_one(
     places: &Places,
     end: JobEnd,
     retention: Retention,
-    seen: &mut BTreeMap<String, KeptJob>,
+    seen: &mut KnownNodes,
 ) -> Result<()> {
     if retention == Retention::unlimited() {
         return Ok(());
@@ -253,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    fn seen(nodes: &[(&str, i64, i64)]) -> BTreeMap<String, KeptJob> {
+    fn seen(nodes: &[(&str, i64, i64)]) -> KnownNodes {
         let node =
             |&(name, czxid, ctime): &(&str, i64, i64)| (name.to_owned(), KeptJob { czxid, ctime });
         nodes.iter().map(node).collect()
@@ -285,7 +283,7 @@ mod tests {
         fn what_is_kept_is_newer_than_what_is_deleted(
             zxids in prop::collection::btree_set(any::<i32>(), 0..20), newest in 1..9_u32, millis in 1..2000_u64,
         ) {
-            let seen: BTreeMap<String, KeptJob> = zxids.iter().map(|zxid| {
+            let seen: KnownNodes = zxids.iter().map(|zxid| {
                 let czxid = i64::from(*zxid);
                 (zxid.to_string(), KeptJob { czxid, ctime: czxid })
             }).collect();
