@@ -9,7 +9,7 @@ use zk_curator_client::internal::sleep;
 use zk_curator_recipes::leader::{Error, LatchState, LeaderLatch, Leadership};
 
 use crate::app::App;
-use crate::exit::{self, CommandFailure, Exit};
+use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport, printable};
 use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
@@ -38,7 +38,7 @@ With --observe, a line is printed for each leader: `leader`, its id and its toke
 them, and `none` when there is no leader. The first line is the present state.";
 
 fn after_help() -> String {
-    let codes = exit::around_a_command(
+    let codes = crate::exit::around_a_command(
         "the code of the command with --once, or if a signal has asked for the end",
         &[(Exit::LOCK_LOST, "with --once: the leadership was lost, and the command was stopped")],
     );

@@ -14,7 +14,7 @@ use zk_curator_recipes::lock::{
 };
 
 use crate::app::App;
-use crate::exit::{self, CommandFailure, Exit};
+use crate::exit::{CommandFailure, Exit};
 use crate::holders::parse_token;
 use crate::output::{CommandOutput, TextReport};
 use crate::supervise::process::{CommandSpec, ProcessGroup};
@@ -63,7 +63,7 @@ Environment of the command:
   ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc";
 
 fn after_help() -> String {
-    let codes = exit::around_a_command(
+    let codes = crate::exit::around_a_command(
         "the code of the command, 128+n if signal n has ended it",
         &[
             (Exit::DONE, "without a command: released by a signal"),
