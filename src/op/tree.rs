@@ -204,7 +204,7 @@ impl TreeBuilder {
         target: &OpTarget,
         lists: impl Iterator<Item = (String, Result<ReadResponse>)>,
     ) -> Result<(Vec<String>, BTreeSet<String>)> {
-        let (mut next, mut gone) = (Vec::new(), BTreeSet::new());
+        let (mut next, mut gone) = (Vec::<String>::new(), BTreeSet::new());
         for (parent, answer) in lists {
             match found(answer)? {
                 Some(ReadResponse::Children(names)) => {
