@@ -1,4 +1,4 @@
-//! The cost of a request in the raw client, with a stub server that answers immediately and with
+//! The cost of a request in the raw client, with a stub server that responds immediately and with
 //! Apache ZooKeeper.
 //!
 //! `cargo bench --bench ops` measures `getData` through [`ZooKeeper`], interleaved with a lower
@@ -157,7 +157,7 @@ impl Client {
         let zk = runtime.block_on(async {
             let zk = ZooKeeper::builder(server.to_string()).connect().unwrap();
             zk.connected().await.unwrap();
-            // The stub answers it with something that is no response to a create.
+            // The stub sends something that is no response to a create.
             drop(zk.create(PATH, DATA, &Acl::open_unsafe(), CreateMode::Persistent).await);
             zk
         });
@@ -189,8 +189,8 @@ impl Client {
     }
 }
 
-/// The least that any client can do: one write for all requests of a batch, reads until all are
-/// answered.
+/// The least that any client can do: one write for all requests of a batch, reads until all have
+/// responses.
 struct Floor {
     wire: Wire,
     batch: Vec<u8>,
@@ -219,7 +219,7 @@ impl Floor {
     }
 }
 
-/// A server that answers every request with the same data, as fast as it can.
+/// A server that responds to every request with the same data, as fast as it can.
 fn start_stub() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();

@@ -195,8 +195,8 @@ impl CuratorFrameworkBuilder {
     }
 
     /// Treats a session as lost after it has been suspended for this part of the negotiated
-    /// timeout, from 1 to 100 percent. Default: 100. The client counts from the last request that
-    /// was answered, so 100 percent is exact.
+    /// timeout, from 1 to 100 percent. Default: 100. The client counts from the last request with
+    /// a response, so 100 percent is exact.
     ///
     /// A lower value gives the holder of a lock time to stop before the server gives the lock to
     /// another client.

@@ -1,7 +1,6 @@
 //! The chroot of the connect string: checked when the first server is reached, and created if
 //! requested, also if it is deleted later.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,17 +17,11 @@ const OP: &str = "start";
 /// The pause after an attempt that failed with a transient error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The missing chroot: below it no node exists, and none can be created.
-#[derive(Debug)]
-pub(crate) struct MissingChroot(pub(crate) String);
-
-impl fmt::Display for MissingChroot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the chroot {:?} does not exist; the builder's create_chroot creates it", self.0)
-    }
+/// Returns the reason of an error without the chroot: below it no node exists, and none can be
+/// created.
+pub(crate) fn why_missing(chroot: &str) -> String {
+    format!("the chroot {chroot:?} does not exist; the builder's create_chroot creates it")
 }
-
-impl std::error::Error for MissingChroot {}
 
 /// Checks the chroot, for the caller of `start` and for the followers of background errors. If it
 /// is to be created, waits for [creates](restore) that find it missing, and creates it again.
@@ -77,7 +70,7 @@ pub(crate) async fn restore(core: &Core, limit: Option<Duration>) -> bool {
     }
 }
 
-/// Looks for the chroot until a server has answered, and creates it if `acl` is given.
+/// Looks for the chroot until a server has responded, and creates it if `acl` is given.
 pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Result<()> {
     let failed = |error: RawError| core.error(OP, chroot, error).of_a_read();
     let mut epoch = 0;
@@ -88,7 +81,7 @@ pub(crate) async fn settle(core: &Core, chroot: &str, acl: Option<&[Acl]>) -> Re
             Ok(false) => match acl {
                 None => {
                     let missing = failed(RawError::Refused(ErrorCode::NoNode));
-                    return Err(missing.with_source(MissingChroot(chroot.to_owned())));
+                    return Err(missing.with_source(why_missing(chroot)));
                 }
                 Some(acl) => match create(core, chroot, acl).await {
                     Ok(()) => return Ok(()),

@@ -159,7 +159,7 @@ impl CuratorFramework {
         let mut budget = Budget::new(core, &call);
         while !core.settings.auth.is_empty() || core.settings.factory.has_credentials() {
             let session = core.session_after(0).await;
-            // Servers answer in order, so this response comes after the check of the credentials.
+            // Servers respond in order, so this response comes after the check of the credentials.
             match session.raw.exists("/").await {
                 // Even a refused read shows that the credentials were accepted.
                 Ok(_) | Err(RawError::Refused(ErrorCode::NoAuth)) => break,

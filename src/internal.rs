@@ -11,16 +11,17 @@ use std::time::Duration;
 #[cfg(feature = "signal")]
 pub use zk_curator_client::internal::CaughtSignals;
 pub use zk_curator_client::internal::{
-    Locked, LockedGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Signal, atomic, bounded,
-    millis, sleep, sleep_until,
+    Locked, LockedGuard, OnDrop, RwLock, RwLockReadGuard, RwLockWriteGuard, Signal, atomic,
+    bounded, millis, sleep, sleep_until,
 };
+pub use zk_curator_client::path::ancestors;
 pub use zk_curator_client::{ConnectString, Op};
 
 pub use tokio_util::sync::CancellationToken;
 
 pub use crate::certain::{Id, Ids, ResolvedOutcome, protected_name, resolve};
 pub use crate::core::metrics::{Counter, Gauge, Histogram, Metered, MetricHandle, Series};
-pub use crate::core::{RACE_ROUNDS, Setbacks, is_conflict};
+pub use crate::core::{RACE_ROUNDS, ReadFreshness, Setbacks, is_conflict};
 pub use crate::metrics_table;
 pub use crate::watch::stream::until_error;
 

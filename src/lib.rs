@@ -115,4 +115,4 @@ pub use zk_curator_client::{
 /// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -66,14 +66,34 @@ const OTHER: &str = "the exit code of the command that ran; 128+n if signal n ha
 
 /// Returns the exit codes for the help and the guide, each with the lines of its meaning.
 pub(crate) fn meanings() -> Vec<(String, String)> {
-    let known = MEANINGS.iter().map(|(exit, lines)| {
-        let lines: Vec<_> = lines.iter().map(|line| line.trim()).collect();
-        let text = lines.join("\n");
-        let mut letters = text.trim_end_matches('.').chars();
-        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-        (exit.0.to_string(), first.into_iter().chain(letters).collect())
-    });
+    let known = MEANINGS.iter().map(|(exit, lines)| (exit.0.to_string(), meaning(lines)));
     known.chain([("any other".to_owned(), OTHER.to_owned())]).collect()
+}
+
+/// Returns a meaning as part of a sentence.
+fn meaning(lines: &[&str]) -> String {
+    let lines: Vec<_> = lines.iter().map(|line| line.trim()).collect();
+    let text = lines.join("\n");
+    let mut letters = text.trim_end_matches('.').chars();
+    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// The exit codes of every command that runs another one.
+#[cfg(unix)]
+const AROUND_A_COMMAND: [Exit; 4] =
+    [Exit::BEFORE_COMMAND, Exit::NOT_EXECUTABLE, Exit::NOT_FOUND, Exit::INTERRUPTED];
+
+/// Returns the exit codes for the help of a command that runs another one: when it has the code of
+/// that one, the `own` codes with their meanings here, and those that all of these commands have.
+#[cfg(unix)]
+pub(crate) fn around_a_command(of_that_one: &str, own: &[(Exit, &str)]) -> String {
+    let common = MEANINGS.iter().filter(|(exit, _)| AROUND_A_COMMAND.contains(exit));
+    let common = common.map(|(exit, lines)| (*exit, meaning(lines)));
+    let own = own.iter().map(|(exit, meaning)| (*exit, (*meaning).to_owned()));
+    let lines = own.chain(common).map(|(exit, meaning)| format!("  {:<3}  {meaning}", exit.0));
+    let lines: Vec<_> = [format!("  {of_that_one}")].into_iter().chain(lines).collect();
+    format!("Exit codes:\n{}", lines.join("\n"))
 }
 
 impl Exit {

@@ -200,7 +200,7 @@ impl ZooKeeperBuilder {
     /// second. Requests fail with [`crate::Error::ConnectionLoss`] in the meantime. This ends when
     /// one client closes the session, or when one is kept out for the session timeout and ends the
     /// session for both. Another member of an ensemble does not close the previous connection: it
-    /// keeps answering reads until the first write.
+    /// continues to respond to reads until the first write.
     pub fn resume(mut self, credentials: SessionCredentials) -> Self {
         self.resume = Some(credentials);
         self
@@ -310,7 +310,7 @@ impl ZooKeeperBuilder {
     #[cfg(feature = "kerberos")]
     #[doc(alias = "gssapi")]
     pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
-        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi(kerberos)));
+        self.sasl = Some(Arc::new(kerberos));
         self
     }
 

@@ -74,7 +74,7 @@ impl Credentials {
     /// blocks one thread only.
     #[cfg(feature = "kerberos")]
     pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
-        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi(kerberos)));
+        self.sasl = Some(Arc::new(kerberos));
         self
     }
 }

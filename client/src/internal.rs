@@ -9,6 +9,7 @@
 pub use crate::caught_signals::{CaughtSignals, HUP, INT, TERM, is_heeded};
 pub use crate::ignored_signals::is_ignored;
 pub use crate::locked::{Locked, LockedGuard};
+pub use crate::on_drop::OnDrop;
 pub use crate::primitives::{RwLock, RwLockReadGuard, RwLockWriteGuard, atomic};
 pub use crate::signal::Signal;
 pub use crate::timer::{sleep, sleep_until};

@@ -4,8 +4,8 @@
 //! retries, new sessions, namespaces and recipes. This crate guarantees:
 //!
 //! * **Order.** A request is encoded and queued when its method is called, in call order. The
-//!   returned [`Pending`] only waits. Two calls in a row are answered in that order, in one round
-//!   trip.
+//!   returned [`Pending`] only waits. Responses to two calls in a row come in that order, in one
+//!   round trip.
 //! * **Known outcomes.** A failed request says if it [may have been
 //!   applied](Error::may_have_applied). Nothing is retried silently.
 //! * **Watches survive.** One-shot watches are re-armed after a reconnect, in frames of bounded
@@ -49,6 +49,8 @@ pub mod internal;
 #[cfg(feature = "kerberos")]
 pub mod kerberos;
 mod locked;
+mod on_drop;
+mod operations;
 pub mod path;
 mod primitives;
 pub mod raw;

@@ -88,6 +88,16 @@ pub fn validate_sequential(path: &str) -> Result<(), PathError> {
     }
 }
 
+/// Returns a path and all paths above it, up to the root.
+pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| match path.rfind('/') {
+        _ if *path == "/" => None,
+        Some(0) => Some("/"),
+        Some(slash) => Some(&path[..slash]),
+        None => None,
+    })
+}
+
 /// Returns `true` if a path on the server is the node of the chroot, or below it.
 pub(crate) fn is_below(chroot: &str, path: &str) -> bool {
     path.strip_prefix(chroot).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -136,6 +146,12 @@ mod tests {
         for (path, expected) in cases {
             assert_eq!(validate(path), expected, "{path:?}");
         }
+    }
+
+    #[test]
+    fn ancestors_end_at_the_root() {
+        assert_eq!(ancestors("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+        assert_eq!(ancestors("/").collect::<Vec<_>>(), ["/"]);
     }
 
     #[test]

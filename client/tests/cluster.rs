@@ -267,24 +267,9 @@ async fn write(zk: ZooKeeper, writer: usize, stop: Arc<AtomicBool>) -> Outcomes 
     outcomes
 }
 
-/// Runs writers on a cluster whose members stop, lag, are partitioned and lead at random. Returns
-/// the injected faults and the outcomes.
-#[expect(clippy::too_many_lines, reason = "one story")]
-async fn storm(seed: u64) -> (String, String) {
-    let clock = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
-    let settings = TestServer::builder().tcp(false).wall_clock(clock);
-    let cluster = TestCluster::builder(5).settings(settings).start().await.unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut writers = Vec::new();
-    for writer in 0..4 {
-        let (builder, _) = builder(&cluster);
-        let policy = match writer % 2 {
-            0 => DisconnectedPolicy::FailFast,
-            _ => DisconnectedPolicy::Wait(TIMEOUT / 2),
-        };
-        let zk = start(builder.seed(seed * 10 + writer as u64).disconnected(policy)).await;
-        writers.push(tokio::spawn(write(zk, writer, Arc::clone(&stop))));
-    }
+/// Stops the members of a cluster, lets them lag, cuts their links and changes the leader, at
+/// random. In the end all members run.
+async fn disturb(cluster: &TestCluster, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut lags = Vec::new();
     for _ in 0..40 {
@@ -319,16 +304,15 @@ async fn storm(seed: u64) -> (String, String) {
     for member in 0..5 {
         cluster.restart(member).await.unwrap();
     }
-    let (zk, _) = connected(&cluster).await;
-    stop.store(true, Ordering::SeqCst);
-    let mut outcomes = Outcomes::new();
-    for writer in writers {
-        outcomes.extend(writer.await.unwrap());
-    }
+}
+
+/// Asserts that the nodes of all acknowledged creates exist, and of no refused one, and that all
+/// members have the same data.
+async fn assert_kept(cluster: &TestCluster, zk: &ZooKeeper, outcomes: &Outcomes, seed: u64) {
     zk.sync("/").await.unwrap();
     let there: BTreeSet<_> = zk.get_children("/").await.unwrap().names.into_iter().collect();
     let mut acknowledged = 0;
-    for (path, outcome) in &outcomes {
+    for (path, outcome) in outcomes {
         match (there.contains(&path[1..]), outcome) {
             (true, Ok(())) => acknowledged += 1,
             (_, Err(error)) if error.may_have_applied() => {}
@@ -345,7 +329,6 @@ async fn storm(seed: u64) -> (String, String) {
         outcomes.len(),
         cluster.journal()
     );
-    // All members have the same data.
     let probe = cluster.probe();
     for member in 0..5 {
         assert_eq!(
@@ -354,6 +337,33 @@ async fn storm(seed: u64) -> (String, String) {
             "seed {seed}, member {member}"
         );
     }
+}
+
+/// Runs writers on a cluster whose members stop, lag, are partitioned and lead at random. Returns
+/// the injected faults and the outcomes.
+async fn storm(seed: u64) -> (String, String) {
+    let clock = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let settings = TestServer::builder().tcp(false).wall_clock(clock);
+    let cluster = TestCluster::builder(5).settings(settings).start().await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for writer in 0..4 {
+        let (builder, _) = builder(&cluster);
+        let policy = match writer % 2 {
+            0 => DisconnectedPolicy::FailFast,
+            _ => DisconnectedPolicy::Wait(TIMEOUT / 2),
+        };
+        let zk = start(builder.seed(seed * 10 + writer as u64).disconnected(policy)).await;
+        writers.push(tokio::spawn(write(zk, writer, Arc::clone(&stop))));
+    }
+    disturb(&cluster, seed).await;
+    let (zk, _) = connected(&cluster).await;
+    stop.store(true, Ordering::SeqCst);
+    let mut outcomes = Outcomes::new();
+    for writer in writers {
+        outcomes.extend(writer.await.unwrap());
+    }
+    assert_kept(&cluster, &zk, &outcomes, seed).await;
     (cluster.journal().to_string(), format!("{outcomes:?}"))
 }
 

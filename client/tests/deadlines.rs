@@ -198,7 +198,7 @@ fn deadlines_tell_the_truth_under_random_delays_and_cuts() {
                 }
             }
             network.up();
-            // All requests have failed or been answered, polled or not.
+            // All requests have failed or have a response, polled or not.
             let mut results = Vec::new();
             for (n, outcome) in outcomes {
                 results.push((n, outcome.await.map(drop)));

@@ -217,7 +217,7 @@ async fn a_session_taken_over_at_another_member_is_lost_with_the_next_write(
     assert_eq!(id(&second), id(&first));
     second.set_data("/e", b"of the second", None).await.expect("a server");
 
-    // The first member does not know it, and continues to answer reads.
+    // The first member does not know it, and continues to respond to reads.
     let mut states = first.states();
     assert!(first.exists("/e").await.expect("a server").is_some());
     assert!(is_connected(first.state()));

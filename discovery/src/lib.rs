@@ -129,4 +129,4 @@ pub use uri_spec::{UriSpec, UriSpecError};
 /// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -9,8 +9,6 @@ use tokio::net::{UdpSocket, lookup_host};
 use zk_curator::CuratorFramework;
 use zk_curator::internal::ConnectString;
 
-type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
-
 /// Finds the address of the interface from which this machine reaches the ensemble
 /// (`ServiceInstanceBuilder.getAllLocalIPs`, of which Curator takes the first).
 ///
@@ -43,7 +41,7 @@ type AddressFilter = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 #[doc(alias = "LocalIpFilter")]
 #[derive(Clone, Default)]
 pub struct LocalAddress {
-    filter: Option<AddressFilter>,
+    filter: Option<Arc<dyn Fn(IpAddr) -> bool + Send + Sync>>,
     is_loopback_allowed: bool,
 }
 

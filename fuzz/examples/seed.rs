@@ -53,8 +53,8 @@ fn main() -> io::Result<()> {
         }
     }
     fs::write(format!("{decode}/frames"), [5, 4, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 0, 0, 1, 0])?;
-    // The server refuses everything; or answers some requests, with pauses and events; or ends the
-    // connection, and the session.
+    // The server refuses everything; or responds to some requests, with pauses and events; or ends
+    // the connection, and the session.
     fs::write(format!("{session}/refused"), [&[9], &[0x80_u8; 40][..]].concat())?;
     let mut answered = vec![9_u8, 2, 0x0a];
     for _ in 0..8 {

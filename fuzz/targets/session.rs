@@ -1,5 +1,5 @@
 //! Tests a whole client with servers that send anything. The client must never panic, every request
-//! must be answered once, the client must end in time, and its memory must stay bounded.
+//! must have one result, the client must end in time, and its memory must stay bounded.
 //!
 //! The input is a script of servers, one after another: each of the following bytes selects the
 //! next message.

@@ -55,4 +55,4 @@ pub const XID_SET_WATCHES: i32 = -8;
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

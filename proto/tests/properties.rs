@@ -202,7 +202,7 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-/// Generates a response, and the opcode of a request that it may answer.
+/// Generates a response, and the opcode of a request to which it may belong.
 fn response() -> impl Strategy<Value = (OpCode, Response)> {
     prop_oneof![
         Just((OpCode::Delete, Response::Empty)),

@@ -105,4 +105,4 @@ fn size(gate: usize, night: usize) -> usize {
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use zk_curator::internal::ReadFreshness;
 use zk_curator::op::fan_out;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, Error, ErrorKind, FencingToken, Stat};
@@ -69,7 +70,7 @@ async fn first_participants(
     limit: usize,
 ) -> Result<Vec<Participant>, Error> {
     let mut participants = Vec::new();
-    let names = in_order(zk, parent, tag, ReadAge::AsIs).await?;
+    let names = in_order(zk, parent, tag, ReadFreshness::AsIs).await?;
     // Reads no more than requested, unless some no longer exist since they were listed.
     for names in names.chunks(limit.clamp(1, READS_AT_ONCE)) {
         let paths: Vec<_> = names.iter().map(|name| child(parent, name)).collect();
@@ -127,24 +128,16 @@ pub(crate) async fn by_creation<'n>(
     Ok(placed)
 }
 
-/// How old the response of a read may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReadAge {
-    /// As old as the server is behind.
-    AsIs,
-    /// The state is not older than the call.
-    BehindQuorum,
-}
-
 /// The names of the children with a tag, in their order; none if there is no such parent.
 pub(crate) async fn in_order(
     zk: &CuratorFramework,
     parent: &ZPath,
     tag: &str,
-    read: ReadAge,
+    freshness: ReadFreshness,
 ) -> Result<Vec<String>, Error> {
     let children = zk.children(parent.as_str());
-    let children = if read == ReadAge::AsIs { children } else { children.linearizable() };
+    let is_newest = freshness == ReadFreshness::Linearizable;
+    let children = if is_newest { children.linearizable() } else { children };
     let children = match children.await {
         Ok(children) => children,
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Vec::new()),

@@ -1,7 +1,7 @@
-//! Many items in each queue with a layout of our own: put and taken, with answers of 1 MiB at most.
-//! The number of items changes neither the memory of a consumer nor the requests for an item: with
-//! 100,000 items they are those with 50,000, and with `ZK_CURATOR_NIGHT=1` also with a million.
-//! They take minutes without optimisation:
+//! Many items in each queue with a layout of our own: put and taken, with responses of 1 MiB at
+//! most. The number of items changes neither the memory of a consumer nor the requests for an item:
+//! with 100,000 items they are those with 50,000, and with `ZK_CURATOR_NIGHT=1` also with a
+//! million. They take minutes without optimisation:
 //! `cargo test --profile quick -p zk-curator-recipes --test million -- --nocapture`.
 #![expect(clippy::print_stdout, reason = "the figures are for people")]
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]

@@ -43,8 +43,8 @@
 //! 3. The number is written at the known version of the receipt, so a transaction that is sent
 //!    twice can be applied only once.
 //! 4. After a lost response, the client sends two requests in the same session and in one round
-//!    trip: a transaction of one check, which only a leader with a quorum answers, after everything
-//!    that was sent before it, and a read of the receipt.
+//!    trip: a transaction of one check, to which only a leader with a quorum responds, after
+//!    everything that was sent before it, and a read of the receipt.
 //! 5. If the transaction was not applied, it is sent again, as the [retry policy](crate::retry) and
 //!    the deadline allow.
 //!

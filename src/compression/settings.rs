@@ -40,6 +40,22 @@ impl Compression {
         self.provider(operation, path)?.compress(path, &data).map_err(failed)
     }
 
+    /// Compresses the data of a node. A node without data, which has the empty default data
+    /// (`is_default`), has none to compress.
+    pub(crate) fn compress_unless_none(
+        &self,
+        operation: &'static str,
+        path: &str,
+        wanted: Option<bool>,
+        is_default: bool,
+        data: Bytes,
+    ) -> Result<Bytes> {
+        if is_default && data.is_empty() {
+            return Ok(data);
+        }
+        self.compress(operation, path, wanted, data)
+    }
+
     /// Decompresses data from the server.
     pub(crate) fn decompress(
         &self,

@@ -15,7 +15,7 @@ use super::session::Session;
 /// The session and the data of an ephemeral node do not identify its creator, because several
 /// callers of one framework share the session. An author remembers, for one path, when it sent a
 /// create with an unknown outcome. A node belongs to the author if it belongs to that session, was
-/// created after that, and is not the node of another create that was answered.
+/// created after that, and is not the node of another create that has a response.
 ///
 /// If the last clone is dropped while an outcome is still unknown, the janitor searches for the
 /// node and deletes it. Otherwise the node would stay as long as the session.
@@ -34,12 +34,10 @@ struct Author {
 
 type AuthorshipState = Locked<Option<UnknownCreates>>;
 
-/// Makes the janitor delete the node of an author that is gone.
-type AuthorshipCleanup = Arc<dyn Fn(Orphan) + Send + Sync>;
-
 /// Creates that were sent, of which one may have been applied.
 struct UnknownCreates {
-    cleanup: AuthorshipCleanup,
+    /// Makes the janitor delete the node of an author that is gone.
+    cleanup: Arc<dyn Fn(Orphan) + Send + Sync>,
     /// The path on the server.
     path: String,
     session: Arc<Session>,

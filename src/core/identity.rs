@@ -54,7 +54,7 @@ impl IdentityDelete<'_> {
         let mut deletes = self.deletes.lock();
         let going = deletes.get_mut(&self.key).filter(|going| going.sent == seen)?;
         going.sent += 1;
-        // The call queues the request, so a later read is answered later.
+        // The call queues the request, so the response to a later read comes later.
         Some(send())
     }
 }

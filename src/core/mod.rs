@@ -29,6 +29,7 @@ pub use cleanup::{HeldNode, HeldWatch, HeldWatchKind, PendingDeletion};
 pub use fencing::FencingToken;
 pub(crate) use identity::delete_created_by;
 pub(crate) use protection::{ProtectedNode, Protection, find, new_prefix};
+pub use quorum::ReadFreshness;
 pub(crate) use quorum::{read_behind_quorum, read_behind_sync};
 pub use race::{RACE_ROUNDS, is_conflict};
 pub(crate) use random::RandomSource;

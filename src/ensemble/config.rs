@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 
 /// The configuration of an ensemble in `/zookeeper/config`. That of a standalone server is empty.
@@ -155,7 +156,7 @@ impl fmt::Display for EnsembleServer {
             self.peers.iter().enumerate()
         {
             let separator = if index == 0 { "" } else { "|" };
-            write!(f, "{separator}{}:{quorum_port}:{election_port}:{role}", Host(host))?;
+            write!(f, "{separator}{}:{quorum_port}:{election_port}:{role}", bracketed(host))?;
         }
         match &self.client {
             Some(client) if client.host.is_empty() => write!(f, ";{}", client.port),
@@ -167,17 +168,13 @@ impl fmt::Display for EnsembleServer {
 
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", Host(&self.host), self.port)
+        write!(f, "{}:{}", bracketed(&self.host), self.port)
     }
 }
 
-/// Formats a host, with brackets if it is an IPv6 address.
-struct Host<'a>(&'a str);
-
-impl fmt::Display for Host<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.contains(':') { write!(f, "[{}]", self.0) } else { f.write_str(self.0) }
-    }
+/// Returns a host, with brackets if it is an IPv6 address.
+fn bracketed(host: &str) -> Cow<'_, str> {
+    if host.contains(':') { Cow::Owned(format!("[{host}]")) } else { Cow::Borrowed(host) }
 }
 
 /// Splits into the host, without brackets, and the text after its colon.

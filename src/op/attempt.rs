@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zk_curator_client::Error as RawError;
 
-use super::{OpTarget, ReadFreshness};
-use crate::core::{Session, read_behind_quorum, read_behind_sync};
+use super::OpTarget;
+use crate::core::{ReadFreshness, Session, read_behind_quorum, read_behind_sync};
 use crate::error::{Error, Result};
 use crate::raw::{RawClient, RawFuture};
 use crate::retry::{Budget, RetryLoop};
@@ -83,8 +83,8 @@ impl<R> OpTarget<R> {
         self.read_in_session(budget, path, send).await.map(|(answer, _)| answer)
     }
 
-    /// Does the same as [`read_within`](Self::read_within), and also returns the session that
-    /// answered.
+    /// Does the same as [`read_within`](Self::read_within), and also returns the session of
+    /// the response.
     pub(crate) async fn read_in_session<T>(
         &self,
         budget: &mut Budget<'_>,
@@ -93,9 +93,9 @@ impl<R> OpTarget<R> {
     ) -> Result<(T, Arc<Session>)> {
         loop {
             let AttemptClient { session, raw } = self.attempt(budget).await?;
-            // The first request is sent first, so it is answered first. Both belong to one attempt:
-            // if they were retried separately, a server that is not up to date yet might answer the
-            // read.
+            // The first request is sent first, so its response comes first. Both belong to one
+            // attempt: if they were retried separately, a server that is not up to date yet might
+            // respond to the read.
             let answer = match self.freshness {
                 ReadFreshness::AsIs => send(&*raw, path).await,
                 ReadFreshness::Synced => read_behind_sync(&*raw, path, &send).await,
@@ -170,22 +170,22 @@ macro_rules! freshness_options {
             /// [`sync`](CuratorFramework::sync) before the read, in the same round trip, and again
             /// with every retry. Default: without.
             ///
-            /// A leader that was deposed a moment ago, and does not know it, still answers a `sync`
-            /// (ZOOKEEPER-2136). If a decision depends on the response, use
+            /// A leader that was deposed a moment ago, and does not know it, still responds to a
+            /// `sync` (ZOOKEEPER-2136). If a decision depends on the response, use
             /// [`linearizable`](Self::linearizable).
             pub const fn synced(mut self) -> Self {
-                self.target.freshness = $crate::op::ReadFreshness::Synced;
+                self.target.freshness = $crate::core::ReadFreshness::Synced;
                 self
             }
 
             /// Returns the state that was committed before the call by any client, including
             /// requests of this session whose responses were lost. Sends a transaction of one check
             /// before the read, in the same round trip, and again with every retry. It changes
-            /// nothing and is answered only with a quorum, so it costs the ensemble as much as a
+            /// nothing and has a response only with a quorum, so it costs the ensemble as much as a
             /// write. With a raw client that has no transactions, as [`synced`](Self::synced).
             /// Default: without.
             pub const fn linearizable(mut self) -> Self {
-                self.target.freshness = $crate::op::ReadFreshness::Linearizable;
+                self.target.freshness = $crate::core::ReadFreshness::Linearizable;
                 self
             }
         }

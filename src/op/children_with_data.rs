@@ -6,7 +6,9 @@ use bytes::Bytes;
 use zk_curator_client::{Data, Read, ReadResponse, Stat};
 
 use super::multi_read::{found, read_chunks, resolve};
-use super::{OpFuture, OpTarget, ReadFreshness, decompression_options};
+use super::tree::NodeFilter;
+use super::{OpFuture, OpTarget, decompression_options};
+use crate::core::ReadFreshness;
 use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 use crate::path::join;
@@ -27,9 +29,6 @@ pub struct ChildData {
     pub stat: Stat,
 }
 
-/// A filter of children by their names.
-type NameFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
 /// Reads the children of a node with their data, in two round trips of one session: first the
 /// names, and then the data of all children in one request for every 512.
 ///
@@ -40,7 +39,8 @@ type NameFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 pub struct ChildrenWithDataBuilder {
     zk: CuratorFramework,
     path: String,
-    filter: Option<NameFilter>,
+    /// The filter of the children, by their names.
+    filter: Option<NodeFilter>,
     freshness: ReadFreshness,
     decompressed: Option<bool>,
     readable_only: bool,

@@ -111,7 +111,7 @@ pub use watches::{AddWatchBuilder, RemoveWatchesBuilder};
 
 pub use crate::core::Authorship;
 use crate::core::metrics::MeasuredOperation;
-use crate::core::{Call, Core, tell};
+use crate::core::{Call, Core, ReadFreshness, tell};
 use crate::error::{Error, Result};
 use crate::framework::CuratorFramework;
 use crate::schema::Intent;
@@ -199,17 +199,6 @@ impl<T> fmt::Debug for OpFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpFuture").finish_non_exhaustive()
     }
-}
-
-/// The minimum freshness of the response to a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReadFreshness {
-    /// The state of the server that answers.
-    AsIs,
-    /// The state of the leader: a `sync` is sent first.
-    Synced,
-    /// The state of a quorum: see [`read_behind_quorum`](crate::core::read_behind_quorum).
-    Linearizable,
 }
 
 /// The parts of every builder: a handle, a path, and the type of its output.

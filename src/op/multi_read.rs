@@ -121,8 +121,8 @@ impl MultiReadBuilder {
         self.with(Read::Children(path.into()))
     }
 
-    /// Sets the number of reads in one request, from 1; zero counts as 1. While a server answers a
-    /// request, it answers no other request of this session. Default: 256.
+    /// Sets the number of reads in one request, from 1; zero counts as 1. While a server executes a
+    /// request, it responds to no other request of this session. Default: 256.
     pub fn per_request(mut self, reads: usize) -> Self {
         self.per_request = reads.max(1);
         self

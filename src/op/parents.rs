@@ -1,13 +1,12 @@
 //! The creation of missing parents.
 
-use std::iter;
-
 use bytes::Bytes;
 use futures_util::future::join_all;
+use zk_curator_client::path::ancestors;
 use zk_curator_client::{Acl, CreateMode, Created, Error as RawError, ErrorCode, Op};
 
 use super::OpTarget;
-use crate::chroot::{self, MissingChroot};
+use crate::chroot;
 use crate::core::RACE_ROUNDS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
@@ -61,7 +60,7 @@ pub(crate) use parent_options;
 pub(crate) fn missing_chroot<R>(target: &OpTarget<R>) -> Error {
     let error = target.error(RawError::Refused(ErrorCode::NoNode));
     match target.zk.core().chroot() {
-        Some(chroot) => error.with_source(MissingChroot(chroot)),
+        Some(path) => error.with_source(chroot::why_missing(&path)),
         None => error,
     }
 }
@@ -153,7 +152,7 @@ pub(crate) async fn create_parents<R>(
                 continue;
             }
             (Some((_, RawError::Refused(ErrorCode::NoNode))), None) if paths.len() == 1 => {
-                paths = ancestors(parent);
+                paths = from_the_top(parent);
                 continue;
             }
             // The node above was deleted in the meantime.
@@ -166,10 +165,9 @@ pub(crate) async fn create_parents<R>(
     }
 }
 
-/// Returns all nodes above a node, and the node, from the top.
-fn ancestors<'a>(path: &'a str) -> Vec<&'a str> {
-    let above = |path: &&'a str| Some(split(path).0).filter(|above| *above != "/");
-    let mut all: Vec<_> = iter::successors(Some(path), above).collect();
+/// Returns all nodes above a node, and the node, from the top. Every server has a root.
+fn from_the_top(path: &str) -> Vec<&str> {
+    let mut all: Vec<_> = ancestors(path).filter(|path| *path != "/").collect();
     all.reverse();
     all
 }
@@ -180,7 +178,7 @@ mod tests {
 
     #[test]
     fn ancestors_begin_at_the_top() {
-        assert_eq!(ancestors("/a/b/c"), ["/a", "/a/b", "/a/b/c"]);
-        assert_eq!(ancestors("/ä"), ["/ä"]);
+        assert_eq!(from_the_top("/a/b/c"), ["/a", "/a/b", "/a/b/c"]);
+        assert_eq!(from_the_top("/ä"), ["/ä"]);
     }
 }

@@ -42,7 +42,7 @@ impl<T> OpFuture<T> {
     /// # let zk = zk_curator::CuratorFramework::builder().connect_string(server.connect_string()).build()?;
     /// # zk.start().await?;
     /// let created = zk.create("/a").data("1").into_future().start();
-    /// // The server answers a session in order: this read finds the node.
+    /// // The server responds to a session in order: this read finds the node.
     /// assert_eq!(zk.get_data("/a").await?, "1");
     /// created.await?;
     /// # zk.close().await?;

@@ -100,12 +100,9 @@ impl TransactionOp {
         }
         if let Op::Create { path, data, .. } | Op::SetData { path, data, .. } = &mut op {
             let wanted = target.zk.compresses(compressed);
+            let (compression, operation) = (core.compression(), target.operation);
             let compress = |plain: Bytes| {
-                // A node without data has none to compress.
-                if default_data && plain.is_empty() {
-                    return Ok(plain);
-                }
-                core.compression().compress(target.operation, path, wanted, plain)
+                compression.compress_unless_none(operation, path, wanted, default_data, plain)
             };
             *data = data.take().map(compress).transpose()?;
         }

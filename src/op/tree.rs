@@ -35,11 +35,8 @@ pub struct TreeNode {
     pub stat: Stat,
 }
 
-/// A filter of nodes by their paths.
-type PathFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-
-/// The nodes of one level, in no order.
-type TreeLevel = Vec<String>;
+/// A filter of nodes, by their paths or their names.
+pub(super) type NodeFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Reads a node and everything below it, level by level, in one session.
 ///
@@ -60,7 +57,7 @@ pub struct TreeBuilder {
     zk: CuratorFramework,
     path: String,
     max_depth: usize,
-    filter: Option<PathFilter>,
+    filter: Option<NodeFilter>,
     decompressed: Option<bool>,
 }
 
@@ -164,7 +161,7 @@ impl TreeBuilder {
         target: &OpTarget,
         level: &[String],
         lists: bool,
-    ) -> Result<(Vec<TreeNode>, TreeLevel)> {
+    ) -> Result<(Vec<TreeNode>, Vec<String>)> {
         let lists_early = lists && level.len() <= FEW;
         let data = level.iter().cloned().map(Read::Data);
         let early = level.iter().filter(|_| lists_early).cloned().map(Read::Children);
@@ -182,16 +179,16 @@ impl TreeBuilder {
             }
         }
         if !lists {
-            return Ok((nodes, TreeLevel::new()));
+            return Ok((nodes, Vec::new()));
         }
         // A list of a node that was created after its data were not found has no parent here.
-        let (parents, answers): (TreeLevel, Vec<_>) = if lists_early {
+        let (parents, answers): (Vec<String>, Vec<_>) = if lists_early {
             let read: BTreeSet<_> = nodes.iter().map(|node| node.path.as_str()).collect();
             let lists = level.iter().cloned().zip(early);
             lists.filter(|(path, _)| read.contains(path.as_str())).unzip()
         } else {
             let parents = nodes.iter().filter(|node| node.stat.num_children > 0);
-            let parents: TreeLevel = parents.map(|node| node.path.clone()).collect();
+            let parents: Vec<String> = parents.map(|node| node.path.clone()).collect();
             let lists = parents.iter().cloned().map(Read::Children).collect();
             let answers = self.read(target, lists).await?;
             (parents, answers)
@@ -206,8 +203,8 @@ impl TreeBuilder {
         &self,
         target: &OpTarget,
         lists: impl Iterator<Item = (String, Result<ReadResponse>)>,
-    ) -> Result<(TreeLevel, BTreeSet<String>)> {
-        let (mut next, mut gone) = (TreeLevel::new(), BTreeSet::new());
+    ) -> Result<(Vec<String>, BTreeSet<String>)> {
+        let (mut next, mut gone) = (Vec::<String>::new(), BTreeSet::new());
         for (parent, answer) in lists {
             match found(answer)? {
                 Some(ReadResponse::Children(names)) => {

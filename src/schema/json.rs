@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 use super::{Allowance, Schema, SchemaSet, SchemaSetError, Validator};
@@ -18,12 +18,12 @@ struct SchemaEntry {
     schema_validator: Option<String>,
     #[serde(default)]
     documentation: String,
-    #[serde(default)]
-    ephemeral: Word,
-    #[serde(default)]
-    sequential: Word,
-    #[serde(default)]
-    watched: Word,
+    #[serde(default, deserialize_with = "allowance")]
+    ephemeral: Allowance,
+    #[serde(default, deserialize_with = "allowance")]
+    sequential: Allowance,
+    #[serde(default, deserialize_with = "allowance")]
+    watched: Allowance,
     #[serde(default = "yes")]
     can_be_deleted: bool,
     #[serde(default)]
@@ -34,21 +34,14 @@ const fn yes() -> bool {
     true
 }
 
-/// An allowance, in upper or lower case.
-#[derive(Default, Deserialize)]
-#[serde(try_from = "String")]
-struct Word(Allowance);
-
-impl TryFrom<String> for Word {
-    type Error = String;
-
-    fn try_from(word: String) -> Result<Self, String> {
-        match word.to_ascii_lowercase().as_str() {
-            "can" => Ok(Self(Allowance::Can)),
-            "must" => Ok(Self(Allowance::Must)),
-            "cannot" => Ok(Self(Allowance::Cannot)),
-            _ => Err(format!("{word:?} is neither can, must nor cannot")),
-        }
+/// Reads an allowance, in upper or lower case.
+fn allowance<'de, D: Deserializer<'de>>(from: D) -> Result<Allowance, D::Error> {
+    let word = String::deserialize(from)?;
+    match word.to_ascii_lowercase().as_str() {
+        "can" => Ok(Allowance::Can),
+        "must" => Ok(Allowance::Must),
+        "cannot" => Ok(Allowance::Cannot),
+        _ => Err(de::Error::custom(format!("{word:?} is neither can, must nor cannot"))),
     }
 }
 
@@ -139,9 +132,9 @@ impl SchemaEntry {
         }
         Ok(schema
             .documentation(self.documentation)
-            .ephemeral(self.ephemeral.0)
-            .sequential(self.sequential.0)
-            .watched(self.watched.0)
+            .ephemeral(self.ephemeral)
+            .sequential(self.sequential)
+            .watched(self.watched)
             .deletable(self.can_be_deleted))
     }
 }

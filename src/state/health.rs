@@ -44,7 +44,7 @@ pub struct ConnectionHealth {
 }
 
 impl ConnectionHealth {
-    /// Returns `true` if requests can be answered: [`ConnectionState::is_connected`].
+    /// Returns `true` if requests can have responses: [`ConnectionState::is_connected`].
     #[must_use]
     pub const fn is_ready(&self) -> bool {
         self.state.is_connected()

@@ -49,7 +49,7 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// Returns `true` if requests can be answered.
+    /// Returns `true` if requests can have responses.
     #[must_use]
     pub const fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::Reconnected { .. } | Self::ReadOnly)

@@ -9,10 +9,10 @@ use zk_curator_client::{
 
 use super::handles::{Watch, Watched};
 use super::order::{HistoryPlace, LastAccepted, SeenState, StateRelation};
-use crate::core::Session;
+use crate::core::{ReadFreshness, Session};
 use crate::error::{ErrorKind, Result};
 use crate::framework::CuratorFramework;
-use crate::op::{OpTarget, ReadFreshness, observed};
+use crate::op::{OpTarget, observed};
 use crate::raw::{RawClient, RawFuture};
 use crate::schema::Intent;
 

@@ -14,7 +14,7 @@ pub(super) struct HistoryPlace {
 pub(super) struct SeenState {
     /// The place; `None` if the node did not exist.
     pub(super) place: Option<HistoryPlace>,
-    /// The session that answered.
+    /// The session whose server responded.
     pub(super) session: u64,
     /// A transaction that is no older than the last one that the server had applied; `None` if none
     /// is known.

@@ -19,7 +19,7 @@
 //!   file.
 //! * [`TestCluster`]: an ensemble of servers whose members lag, are partitioned, stop, and lose the
 //!   leadership.
-//! * The four-letter words (`ruok`, `srvr`, `mntr` and so on) are answered.
+//! * The four-letter words (`ruok`, `srvr`, `mntr` and so on) have their responses.
 //! * The program `zk-test-server`, a package of its own, serves clients in other languages.
 //!
 //! ```
@@ -40,7 +40,7 @@
 //! ```
 //!
 //! # How it differs from Apache ZooKeeper
-//! It answers every client operation as Apache ZooKeeper does: `tests/differential_real.rs`
+//! It responds to every client operation as Apache ZooKeeper does: `tests/differential_real.rs`
 //! compares random operations. Where releases differ, it behaves like 3.9 unless
 //! [`TestServerBuilder::version`] says otherwise. Differences:
 //!
@@ -53,7 +53,7 @@
 //!   multi precedes a create.
 //! * Unordered output (children, the ephemeral nodes of an ending session) has the same order in
 //!   every run.
-//! * Requests that make Apache ZooKeeper exit or never answer, such as quotas that are not numbers
+//! * Requests that make Apache ZooKeeper exit or never respond, such as quotas that are not numbers
 //!   or a `check` outside a multi, are ignored or refused.
 //! * Characters outside the basic plane are encoded as UTF-8, not as two surrogates.
 //! * Sessions expire with a finer granularity unless [`TestServerBuilder::tick_time`] says

@@ -7,11 +7,11 @@ pub enum ZooKeeperVersion {
     /// 3.8.0 as shipped by Debian, with the fix that watch events need read permission on the node.
     /// The differential test compares with it. A connection has at most one watch in each of the
     /// two tables on a path: a one-shot watch replaces a persistent one. `exists` needs no
-    /// permission, and a `create2` in a multi is answered without a stat.
+    /// permission, and the response to a `create2` in a multi has no stat.
     V3_8,
     /// The latest 3.9 releases. Watches of different kinds coexist on one path and are removed by
     /// kind, events carry the zxid of their transaction, `exists` needs read permission on the
-    /// node, and a `create2` in a multi is answered with a stat.
+    /// node, and the response to a `create2` in a multi has a stat.
     V3_9,
 }
 

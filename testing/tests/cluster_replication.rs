@@ -216,7 +216,7 @@ async fn a_write_over_an_abandoned_connection_ends_it() {
     before.create("/e", CreateMode::Ephemeral).await.unwrap();
     let mut moved = before.reattach(cluster.member(1)).await.unwrap();
     assert_eq!(moved.id(), before.id());
-    // A follower does not know of the move, and answers reads.
+    // A follower does not know of the move, and responds to reads.
     assert!(before.get_data("/a", false).await.is_ok());
     let zxid = cluster.probe().zxid();
     before.send(set_data("/a", b"late", -1)).await;

@@ -84,7 +84,7 @@ async fn settings_reach_every_server_and_a_minority_does_not_serve() {
     }
     ensemble.kill(0).await.unwrap();
     ensemble.kill(1).await.unwrap();
-    // The server answers until it notices. During the change it may cut the connection.
+    // The server responds until it notices. During the change it may cut the connection.
     let serves_not = |answer: String| answer.contains("not currently serving");
     while !ensemble.server(2).four_letter_word("srvr").await.is_ok_and(serves_not) {
         tokio::task::yield_now().await;

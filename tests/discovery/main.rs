@@ -10,6 +10,7 @@ mod query;
 mod registration;
 mod registration_cancel;
 mod registration_faults;
+mod registration_updates;
 mod rest;
 mod shutdown;
 mod support;

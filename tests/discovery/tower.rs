@@ -23,7 +23,7 @@ use crate::support::{
     discovery, registered, registered_again, simulated_with, state, two_in_memory,
 };
 
-/// Answers with the id and the port of the instance. Fails when it is polled, if its port is among
+/// Responds with the id and the port of the instance. Fails when it is polled, if its port is among
 /// the broken ones.
 struct Server {
     at: (String, u16),
@@ -61,7 +61,7 @@ fn balanced(provider: &ServiceProvider<u32>, broken: &Arc<Mutex<BTreeSet<u16>>>)
     Balance::new(servers.boxed())
 }
 
-/// The servers that answer calls.
+/// The servers that respond to calls.
 async fn servers(balance: &mut Balanced) -> BTreeSet<(String, u16)> {
     let mut servers = BTreeSet::new();
     for _ in 0..300 {

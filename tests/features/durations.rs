@@ -191,7 +191,7 @@ cases! {
         let seen = zk.exists("/").await;
         assert!(seen.is_ok() || time <= Duration::from_nanos(1), "{seen:?}");
     },
-    "client/src/zookeeper.rs::create_with_ttl" => |time| async move {
+    "client/src/operations.rs::create_with_ttl" => |time| async move {
         let server = server().await;
         let builder = ZooKeeper::builder(server.connect_string()).connector(Arc::new(server.connector()));
         let zk = builder.connect().unwrap();

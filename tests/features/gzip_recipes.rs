@@ -289,20 +289,19 @@ fn receipts_in_listings_are_left_out_before_they_are_decoded() {
     });
 }
 
-/// The directories of all recipes, each with a receipt and a node of an application in it.
+/// Creates a receipt and a node of an application in the directory of a recipe.
+async fn add_foreign(zk: &CuratorFramework, path: &str) {
+    for name in [RECEIPT, "notes"] {
+        let create = zk.create(format!("{path}/{name}")).creating_parents_as_containers();
+        create.data("7").uncompressed().await.unwrap();
+    }
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story")]
-fn recipes_list_their_nodes_beside_those_of_others() {
+fn locks_and_elections_list_their_nodes_among_those_of_others() {
     both_ways(async |_, one, other| {
-        let foreign = async |path: &str| {
-            for name in [RECEIPT, "notes"] {
-                let create =
-                    other.create(format!("{path}/{name}")).creating_parents_as_containers();
-                create.data("7").uncompressed().await.unwrap();
-            }
-        };
         for path in ["/lock", "/semaphore/leases", "/latch", "/selector", "/election"] {
-            foreign(path).await;
+            add_foreign(other, path).await;
         }
         let mutex = InterProcessMutex::new(one, "/lock").label("ada");
         let held = mutex.acquire().await.unwrap();
@@ -328,11 +327,16 @@ fn recipes_list_their_nodes_beside_those_of_others() {
         drop(elected);
         let double = DistributedDoubleBarrier::new(one, "/double", 1);
         timeout(A_MOMENT, double.enter()).await.unwrap().unwrap().leave().await.unwrap();
+    });
+}
 
+#[test]
+fn queues_list_their_nodes_among_those_of_others() {
+    both_ways(async |_, one, other| {
         let jobs = Jobs::new(one, "/jobs");
         jobs.submit("payload").await.unwrap();
         for directory in ["pending", "executing", "leases", "later"] {
-            foreign(&format!("/jobs/{directory}")).await;
+            add_foreign(other, &format!("/jobs/{directory}")).await;
         }
         for directory in ["done", "failed"] {
             let receipt = other.create(format!("/jobs/{directory}/{RECEIPT}")).data("7");
@@ -351,7 +355,7 @@ fn recipes_list_their_nodes_beside_those_of_others() {
 
         let queue = LockingQueue::new(one, "/queue");
         queue.put("item").await.unwrap();
-        foreign("/queue/items").await;
+        add_foreign(other, "/queue/items").await;
         let mut consumer = queue.consumer();
         let item = loop {
             match consumer.next().await {
@@ -361,10 +365,15 @@ fn recipes_list_their_nodes_beside_those_of_others() {
             }
         };
         assert_eq!(item.data(), "item");
+    });
+}
 
+#[test]
+fn other_recipes_list_their_nodes_among_those_of_others() {
+    both_ways(async |_, one, other| {
         let mut coordinator = Coordinator::begin(one, "/txs/1", ["a"], "payload").await.unwrap();
-        foreign("/txs").await;
-        foreign("/txs/1").await;
+        add_foreign(other, "/txs").await;
+        add_foreign(other, "/txs/1").await;
         let mut site = Site::join(other, "/txs/1", "a").await.unwrap();
         site.vote(Vote::Commit).await.unwrap();
         assert_eq!(coordinator.outcome().await.unwrap(), Outcome::Committed);
@@ -381,7 +390,7 @@ fn recipes_list_their_nodes_beside_those_of_others() {
         };
         let shutdown = stop.clone();
         once.run(body).until(shutdown).await.unwrap();
-        foreign("/cron").await;
+        add_foreign(other, "/cron").await;
         assert!(ran.get());
         assert_eq!(once.slots().await.unwrap().len(), 1);
     });

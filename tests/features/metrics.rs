@@ -356,14 +356,24 @@ fn terms_of_leaders_are_counted_and_timed() {
     });
 }
 
+/// Asserts that a lock of a recipe was held once.
+fn assert_held(sums: &Sums, recipe: &str) {
+    sums.shows(&format!("lock_hold_duration_seconds{{recipe={recipe}}} 1"));
+}
+
+/// Asserts that nothing has the name of a recipe that is only a part of another one here.
+fn assert_no_part(sums: &Sums) {
+    let names: Vec<_> = sums.0.lock().unwrap().keys().cloned().collect();
+    for own in ["mutex", "semaphore", "latch", "selector", "election"] {
+        let own = format!("{{recipe={own}}}");
+        assert!(!names.iter().any(|name| name.ends_with(&own)), "{own}: {names:?}");
+    }
+}
+
 /// A recipe that is a part of another one has the name of that one.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story")]
-fn parts_of_recipes_have_the_name_of_their_user() {
+fn parts_of_locks_have_the_name_of_their_user() {
     measured(async |sums, _server, zk| {
-        let was_held = |recipe: &str| {
-            sums.shows(&format!("lock_hold_duration_seconds{{recipe={recipe}}} 1"));
-        };
         let reentrant = ReentrantMutex::new(&zk, "/reentrant").acquire(&1).await.unwrap();
         let multi = InterProcessMultiLock::of_mutexes(&zk, ["/a", "/b"]).acquire().await.unwrap();
         let single = InterProcessSemaphoreMutex::new(&zk, "/single").acquire().await.unwrap();
@@ -372,20 +382,25 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         }
         drop((reentrant, multi, single));
 
-        let minute = Duration::from_secs(60);
         let lease = TimedLease::new(&zk, "/lease", "me").with_kazoo();
-        let lease = lease.try_take(minute).await.unwrap().unwrap();
+        let lease = lease.try_take(Duration::from_secs(60)).await.unwrap().unwrap();
         sums.shows("locks_held{recipe=timed_lease} 1");
-        was_held("timed_lease_lock");
+        assert_held(&sums, "timed_lease_lock");
         drop(lease);
+        assert_no_part(&sums);
+    });
+}
 
-        let lock = || PromotedToLock::new("/lock", minute);
+#[test]
+fn locks_of_transactions_have_the_name_of_their_user() {
+    measured(async |sums, _server, zk| {
+        let lock = || PromotedToLock::new("/lock", Duration::from_secs(60));
         let counter = DistributedAtomicLong::builder(&zk, "/counter").retries(0);
         let counter = counter.then_lock(lock()).build();
         counter.increment().await.unwrap();
         zk.set_data("/counter", 7_i64.to_be_bytes().to_vec()).await.unwrap();
         counter.increment().await.unwrap();
-        was_held("counter");
+        assert_held(&sums, "counter");
 
         zk.create("/node").data("0").await.unwrap();
         let runs = Cell::new(0);
@@ -402,13 +417,19 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         };
         let transaction = Stm::loose(&zk).transaction().retries(0).then_lock(lock());
         transaction.run(body).await.unwrap();
-        was_held("stm");
+        assert_held(&sums, "stm");
 
         let set = MigrationSet::builder("orders").migration("root", |m| m.create("/app", ""));
         let manager = MigrationManager::new(&zk, "/migrations/locks", "/migrations/meta");
         manager.migrate(&set.build().unwrap()).await.unwrap();
-        was_held("migration");
+        assert_held(&sums, "migration");
+        assert_no_part(&sums);
+    });
+}
 
+#[test]
+fn parts_of_background_work_have_the_name_of_their_user() {
+    measured(async |sums, _server, zk| {
         let set = SetPartitioner::new(&zk, "/shards", ["a", "b"]).id("one");
         let stop = Shutdown::new();
         let body = async |part: Partition| {
@@ -431,13 +452,14 @@ fn parts_of_recipes_have_the_name_of_their_user() {
         let sharder = sharder.open().await.unwrap();
         sums.reaches("leader{recipe=sharder} 1").await;
         sharder.close().await.unwrap();
+        assert_no_part(&sums);
+    });
+}
 
-        let names: Vec<_> = sums.0.lock().unwrap().keys().cloned().collect();
-        for own in ["mutex", "semaphore", "latch", "selector", "election"] {
-            let own = format!("{{recipe={own}}}");
-            assert!(!names.iter().any(|name| name.ends_with(&own)), "{own}: {names:?}");
-        }
-        // The names of kazoo's nodes do not tell which recipe has made them.
+/// The names of kazoo's nodes do not tell which recipe has made them.
+#[test]
+fn recipes_with_nodes_of_kazoo_have_their_own_names() {
+    measured(async |sums, _server, zk| {
         let candidate = LeaderLatch::new(&zk, "/latch").with_kazoo().join();
         candidate.await_leadership().await.unwrap();
         let elected = Election::new(&zk, "/election").with_kazoo().campaign("me").await.unwrap();

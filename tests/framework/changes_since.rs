@@ -60,7 +60,7 @@ async fn assert_nothing_is_left(server: &Server, zk: &CuratorFramework) {
             let sessions: Vec<_> = probe.sessions().iter().map(|session| session.id).collect();
             assert_eq!(sessions, [session_id(zk).get()]);
         }
-        // It takes the watches of a session away after the end of the session is answered.
+        // It takes the watches of a session away after the response to the end of the session.
         Server::Apache(server) => {
             wait::until(async || {
                 let report = server.four_letter_word("mntr").await.unwrap();

@@ -122,7 +122,7 @@ fn curator_defect_n_guaranteed_deletes_pause_and_do_not_pile_up() {
 }
 
 /// Curator's `unfixForNamespace` takes away the prefix `/foo` of `/foobar` (CURATOR-379, defect p):
-/// in what watches and transactions answer, too.
+/// in what watches and transactions return, too.
 #[test]
 fn curator_379_defect_p_results_never_strip_a_neighbours_path() {
     simulated_with(async |_server, root| {

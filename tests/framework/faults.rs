@@ -1,4 +1,4 @@
-//! The framework when answers and requests are lost, sessions end, servers go and raw clients
+//! The framework when responses and requests are lost, sessions end, servers go and raw clients
 //! misbehave.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,8 +37,8 @@ fn a_protected_create_with_a_lost_response_is_found_by_prefix() {
     });
 }
 
-/// CURATOR-264 (19b): the server that answers the search may lag behind the server that created the
-/// node.
+/// CURATOR-264 (19b): the server that responds to the search may lag behind the server that created
+/// the node.
 #[test]
 fn curator_264_sync_comes_before_the_search() {
     simulated_with(async |server, zk| {
@@ -358,7 +358,7 @@ fn a_linearizable_read_resolves_a_delete_with_a_lost_response() {
         let probe = server.probe();
         let looks =
             [OpCode::Multi, OpCode::Exists, OpCode::Sync].map(|opcode| probe.requests(opcode));
-        // A sync proves nothing: a deposed leader answers it.
+        // A sync proves nothing: a deposed leader responds to it.
         assert_eq!((lost.hits(), probe.requests(OpCode::Delete), looks), (1, 1, [1, 1, 0]));
     });
 }

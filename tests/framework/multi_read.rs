@@ -12,7 +12,7 @@ use zk_curator_tests::{
     simulated_on, simulated_with, start, two_in_memory,
 };
 
-/// Answers as servers before 3.6 do, if `is_old`.
+/// Responds as servers before 3.6 do, if `is_old`.
 fn old_server(server: &TestServer, is_old: bool) -> RuleGuard {
     rule_if(
         server,

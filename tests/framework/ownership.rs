@@ -499,7 +499,7 @@ fn confirm_asks_for_the_node_and_watches_it() {
     });
 }
 
-/// Another client has created a node with its name, or nobody answers.
+/// Another client has created a node with its name, or no server responds.
 #[test]
 fn confirm_claims_only_what_it_knows() {
     simulated_on(two_in_memory, async |(server, zk, other)| {

@@ -167,7 +167,7 @@ impl<P: RetryPolicy> RetryPolicy for Noting<P> {
     }
 }
 
-/// The pauses of a read that no server answers, in frameworks with these seeds.
+/// The pauses of a read to which no server responds, in frameworks with these seeds.
 fn pauses<P: RetryPolicy + Clone>(policy: &P, seeds: [Option<u64>; 2]) -> [Vec<Duration>; 2] {
     seeds.map(|seed| {
         let noted = Arc::default();

@@ -587,7 +587,7 @@ fn the_farewell_is_repeated_until_a_server_has_taken_it() {
     });
 }
 
-/// A service boots without ZooKeeper, answers its readiness probe, and connects when there is a
+/// A service boots without ZooKeeper, responds to its readiness probe, and connects when there is a
 /// server.
 #[test]
 fn a_framework_starts_before_its_server() {

@@ -1,5 +1,5 @@
 //! Java Curator's `CuratorCache` and ours on one tree, while nodes come and go and servers are
-//! killed; and that one request of many reads is answered from one state of a server.
+//! killed; and that one request of many reads shows one state of a server.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn connected(connect_string: &str) -> CuratorFramework {
     start(builder_for(connect_string)).await
 }
 
-/// Nodes come, change and go. Some writes are refused, or not answered.
+/// Nodes come, change and go. Some writes are refused, or have no response.
 async fn disturb(zk: &CuratorFramework, random: &mut fastrand::Rng, writes: usize) {
     for _ in 0..writes {
         let (dir, name) = (random.u8(..5), random.u8(..8));

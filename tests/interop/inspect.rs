@@ -22,7 +22,7 @@ const OF_CURATOR: &str = "\
 /inspected/mutex: mutex of Curator; holds exclusive one; waits exclusive two
 /inspected/queue: simple queue of ZooKeeper's recipes; waits item one
 /inspected/rw: read/write lock of Curator; holds reader one; waits writer two
-/inspected/semaphore: semaphore of Curator; holds lease one; waits acquirer two
+/inspected/semaphore: semaphore of Curator; holds permit one; waits acquirer two
 /inspected/group: group of Curator, perhaps; holds member one
 ";
 
@@ -34,7 +34,7 @@ const OF_KAZOO: &str = "\
 /inspected/party: group of kazoo; holds member one
 /inspected/queue: priority queue of kazoo; waits item first, item late
 /inspected/rw: read/write lock of kazoo; holds reader one; waits writer two
-/inspected/semaphore: semaphore of kazoo; holds lease one; waits acquirer
+/inspected/semaphore: semaphore of kazoo; holds permit one; waits acquirer
 /inspected/shallow: group of kazoo; holds member one
 ";
 

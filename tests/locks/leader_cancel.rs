@@ -27,7 +27,7 @@ fn at_every_step<T>(
         async |(_, zk, other)| run(zk.clone(), other.clone()).await,
         async |(server, zk, other), output| {
             drop(output);
-            // Whatever the dropped future had sent has arrived before this is answered.
+            // Whatever the dropped future had sent has arrived before the response to this.
             zk.wait_connected().await.unwrap();
             zk.sync("/").await.unwrap();
             until(&server, |probe| probe.children(ELECTION).is_empty()).await;

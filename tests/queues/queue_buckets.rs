@@ -444,17 +444,22 @@ fn settings_that_cannot_be_zero_are_refused_when_used() {
     });
 }
 
+/// Asserts that an operation was refused for this reason, which concerns this path.
+fn assert_refused(refused: Option<Error>, kind: ErrorKind, path: &str) {
+    match refused {
+        Some(Error::Framework(error)) => assert_eq!((error.kind(), error.path()), (kind, path)),
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+fn invalid(refused: Option<Error>, path: &str) {
+    assert_refused(refused, ErrorKind::InvalidPath, path);
+}
+
 /// Constructors do not fail: the first operation does, before anything is sent.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story")]
 fn invalid_paths_are_refused_by_the_first_operation() {
     simulated_with(async |server, zk| {
-        let invalid = |refused: Option<Error>, path: &str| match refused {
-            Some(Error::Framework(error)) => {
-                assert_eq!((error.kind(), error.path()), (ErrorKind::InvalidPath, path));
-            }
-            other => panic!("{path}: {other:?}"),
-        };
         let bad = "/a//b";
         let requests = server.probe().total_requests();
         let plain = DistributedQueue::new(&zk, bad);
@@ -471,17 +476,23 @@ fn invalid_paths_are_refused_by_the_first_operation() {
         invalid(good().fair_waiting("line").auto_ack_consumer().next().await.err(), "line");
         invalid(good().consumer("locks").next().await.err(), "locks");
         invalid(good().consumer("/locks").dead_letters("dead", 1).next().await.err(), "dead");
-        // Nodes of the queue itself would be taken for items.
+        assert_eq!(server.probe().total_requests(), requests);
+        // The setting of another handle does not affect this one.
+        let shared = good();
+        invalid(shared.clone().idempotent_puts("ids").put("x").await.err(), "ids");
+        assert_eq!(shared.count().await.unwrap(), 0);
+        assert_eq!(server.probe().total_requests(), requests + 1);
+    });
+}
+
+/// Nodes of the queue itself would be taken for items.
+#[test]
+fn paths_within_the_queue_are_refused() {
+    simulated_with(async |server, zk| {
+        let requests = server.probe().total_requests();
+        let good = || DistributedQueue::new(&zk, QUEUE);
         for within in [QUEUE.to_owned(), format!("{QUEUE}/locks")] {
-            let refused = |error: Option<Error>| match error {
-                Some(Error::Framework(error)) => {
-                    assert_eq!(
-                        (error.kind(), error.path()),
-                        (ErrorKind::InvalidArgument, &*within)
-                    );
-                }
-                other => panic!("{within}: {other:?}"),
-            };
+            let refused = |error| assert_refused(error, ErrorKind::InvalidArgument, &within);
             let within = || within.clone();
             refused(good().consumer(within()).next().await.err());
             refused(good().consumer("/locks").dead_letters(within(), 1).next().await.err());
@@ -490,12 +501,15 @@ fn invalid_paths_are_refused_by_the_first_operation() {
             let simple = SimpleDistributedQueue::new(&zk, QUEUE);
             refused(simple.idempotent_puts(within()).offer("x").await.err());
         }
-        // The setting of another handle does not affect this one.
-        let shared = good();
-        invalid(shared.clone().idempotent_puts("ids").put("x").await.err(), "ids");
-        assert_eq!(shared.count().await.unwrap(), 0);
-        let requests = requests + 1;
+        assert_eq!(server.probe().total_requests(), requests);
+    });
+}
 
+#[test]
+fn every_kind_of_queue_refuses_invalid_paths() {
+    simulated_with(async |server, zk| {
+        let bad = "/a//b";
+        let requests = server.probe().total_requests();
         invalid(DistributedPriorityQueue::new(&zk, bad).put("x", 1).await.err(), bad);
         invalid(DistributedIdQueue::new(&zk, bad).remove("x").await.err(), bad);
         let simple = SimpleDistributedQueue::new(&zk, bad);

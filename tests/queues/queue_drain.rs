@@ -183,7 +183,7 @@ fn a_stop_without_a_server_ends_with_the_session() {
     });
 }
 
-/// A session that lives, and none of whose requests is answered.
+/// A session that lives, and whose requests have no responses.
 #[test]
 fn a_stop_does_not_wait_for_ever() {
     simulated_on(two_in_memory, async |(server, zk, other)| {

@@ -653,8 +653,8 @@ fn a_removal_by_id_with_a_lost_response_has_unknown_outcome() {
     });
 }
 
-/// A leader that was deposed, and does not know it, answers a `sync`: what follows a lost response
-/// must not depend on one.
+/// A leader that was deposed, and does not know it, responds to a `sync`: what follows a lost
+/// response must not depend on one.
 #[test]
 fn a_lost_response_is_resolved_without_a_sync() {
     simulated_with(async |server, zk| {

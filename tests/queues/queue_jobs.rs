@@ -151,7 +151,7 @@ fn the_job_of_a_dead_worker_is_executed_at_its_old_place() {
 }
 
 /// It resumes when its job is pending again, executed by another worker, or done. Its session is
-/// long over, or its lease was deleted while the session lives.
+/// long over, or its claim was deleted while the session lives.
 #[test]
 fn a_worker_that_was_paused_too_long_cannot_complete_its_job() {
     simulated_each(
@@ -160,13 +160,13 @@ fn a_worker_that_was_paused_too_long_cannot_complete_its_job() {
             let jobs = jobs(&zk);
             jobs.submit("").id("a").await.unwrap();
             let sleeper = connected(&server).await;
-            // It has no cleaner that could notify it, and does not read its lease.
+            // It has no cleaner that could notify it, and does not read its claim.
             let job = self::jobs(&sleeper).worker("sleeper").next().await.unwrap();
             if expired {
                 expire(&server, &sleeper).await;
             } else {
-                let lease = server.probe().children("/jobs/leases")[0].to_owned();
-                zk.delete(format!("/jobs/leases/{lease}")).await.unwrap();
+                let claim = server.probe().children("/jobs/leases")[0].to_owned();
+                zk.delete(format!("/jobs/leases/{claim}")).await.unwrap();
             }
             let mut worker = jobs.worker("worker");
             let mut second = None;
@@ -345,8 +345,8 @@ fn jobs_are_worked_off_so_many_at_a_time() {
     });
 }
 
-/// The cleaner learns of it late, or of leases before attempts: its transaction proves that there
-/// is no lease.
+/// The cleaner learns of it late, or of claims before attempts: its transaction proves that there
+/// is no claim.
 #[test]
 fn the_cleaner_takes_no_job_of_a_worker_that_lives() {
     simulated_with(async |server, zk| {
@@ -354,7 +354,7 @@ fn the_cleaner_takes_no_job_of_a_worker_that_lives() {
         jobs.submit("").id("a").await.unwrap();
         let mut worker = jobs.worker("w");
         let a = worker.next().await.unwrap();
-        // Other leases come and go, so that it looks.
+        // Other claims come and go, so that it looks.
         for _ in 0..5 {
             zk.create("/jobs/leases/other").await.unwrap();
             past(A_MOMENT).await;
@@ -390,18 +390,18 @@ fn a_worker_of_a_deleted_job_cannot_complete_its_successor() {
     });
 }
 
-/// The request is lost, and before the worker looks, an operator deletes the lease: that it is gone
+/// The request is lost, and before the worker looks, an operator deletes the claim: that it is gone
 /// proves nothing.
 #[test]
-fn a_completion_that_was_lost_is_not_proven_by_a_deleted_lease() {
+fn a_completion_that_was_lost_is_not_proven_by_a_deleted_claim() {
     simulated_on(two_in_memory, async |(server, zk, other)| {
         jobs(&zk).submit("a").id("a").await.unwrap();
         let job = jobs(&zk).worker("first").next().await.unwrap();
-        let lease = job.ownership().path().to_owned();
+        let claim = job.ownership().path().to_owned();
         let lost = once(&server, OpCode::Multi, Verdict::LoseRequest);
         let (completed, ()) = tokio::join!(job.complete(), async {
             lost.fired().await;
-            other.delete(&lease).await.unwrap();
+            other.delete(&claim).await.unwrap();
         });
         assert!(matches!(completed, Err(Error::Lost { .. })), "{completed:?}");
         let again = jobs(&zk).worker("second").next().await.unwrap();
@@ -467,7 +467,7 @@ async fn doom(server: &TestServer, ids: &[&str], before: impl AsyncFn()) {
     let held = victim.next().await.unwrap();
     until(server, |probe| probe.children("/jobs/leases").len() == ids.len()).await;
     before().await;
-    // Its leases end with its session, and its attempts stay.
+    // Its claims end with its session, and its attempts stay.
     doomed.close().await.unwrap();
     drop((victim, held));
 }

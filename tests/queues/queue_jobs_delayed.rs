@@ -178,7 +178,7 @@ fn a_body_says_when_its_job_is_tried_again() {
         };
         let work = tokio::spawn(jobs.worker("w").run(1, body));
         until(&server, |probe| probe.children("/jobs/later").len() == 1).await;
-        // It is not held back under a lease.
+        // It is not held back under a claim.
         assert!(server.probe().children("/jobs/leases").is_empty());
         server.until(|probe| is_kept(probe, "/jobs/done", "a")).await;
         let took = begun.elapsed();

@@ -213,7 +213,7 @@ fn a_cache_that_is_dropped_during_its_load_leaves_nothing() {
         },
         async |(server, zk), data| {
             assert!(data.is_none_or(|data| data == "2"));
-            // Whatever was under way is over when this is answered.
+            // Everything that was under way is over when this has its response.
             zk.exists(ROOT).await.unwrap();
             until(&server, |probe| probe.watches().is_empty()).await;
             let before = server.probe().requests(zk_curator_proto::OpCode::MultiRead);

@@ -465,7 +465,7 @@ fn no_path_goes_back_on_a_lagging_server_of_the_same_session() {
     });
 }
 
-/// A server without a quorum answers clients that allow read-only mode.
+/// A server without a quorum serves clients that allow read-only mode.
 #[test]
 fn no_path_goes_back_on_a_read_only_server() {
     simulated(async {

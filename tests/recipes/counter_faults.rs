@@ -23,7 +23,7 @@ use crate::cache_cost::distant;
 const PATH: &str = "/counters/orders";
 const LATE: Duration = Duration::from_secs(1);
 
-/// Reads of this client are answered late, as if they took long.
+/// Responses to reads of this client come late, as if they took long.
 fn reads_are_late(server: &TestServer, zk: &CuratorFramework) -> RuleGuard {
     let victim = session_id(zk).get();
     server.rule(move |request| {

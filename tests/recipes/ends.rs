@@ -274,7 +274,7 @@ fn health_of_a_node_ends_when_its_touching_does() {
 }
 
 /// The tasks run in another runtime, which ends while their callers wait for a server that does not
-/// answer.
+/// respond.
 #[test]
 fn callers_get_an_error_if_the_runtime_ends() {
     for (name, wait) in CREATING {

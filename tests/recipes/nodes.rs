@@ -352,7 +352,7 @@ fn data_are_not_written_into_a_node_in_its_place() {
         let node = PersistentNode::builder(&zk, NODE, Ephemeral).data("ours").start();
         node.created().await.unwrap();
         let operator = connected(&server).await;
-        // Neither the watch nor a look is answered before the write is wanted.
+        // Neither the watch nor a read has a response before the write is wanted.
         let away = cut_off(&server, &zk);
         operator.delete(NODE).await.unwrap();
         operator.create(NODE).mode(theirs).data("theirs").await.unwrap();

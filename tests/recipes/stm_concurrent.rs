@@ -90,7 +90,7 @@ fn late_response_does_not_show_an_earlier_state() {
     });
 }
 
-/// The response of the read that was sent first is added last, and both were answered before the
+/// The response of the read that was sent first is added last, and both responses came before the
 /// client learned of the write between them.
 #[test]
 fn asserted_absence_shows_no_state_with_an_older_read() {

@@ -325,7 +325,7 @@ fn refusal_takes_one_more_round_trip() {
         assert_matches!(aborted, Err(Error::Aborted(_)));
         drop(rule);
         let sent = requests.lock().unwrap()[&session_id(&zk).get()].clone();
-        // The transaction has one check, and is answered by a quorum.
+        // The transaction has one check, and its response comes from a quorum.
         assert_eq!(sent, [OpCode::MultiRead, OpCode::Multi, OpCode::MultiRead]);
     });
 }

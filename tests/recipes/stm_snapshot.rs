@@ -222,7 +222,7 @@ fn confirmed_read_takes_one_round_trip() {
         }
         drop(rule);
         let sent = requests.lock().unwrap()[&session_id(&bank.reader).get()].clone();
-        // The check that a quorum answers, and the reads.
+        // The check to which a quorum responds, and the reads.
         assert_eq!(sent, [OpCode::Multi, OpCode::MultiRead].repeat(2));
     });
 }

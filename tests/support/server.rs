@@ -72,7 +72,7 @@ impl Server {
         }
     }
 
-    /// Lets it answer nothing, with all connections open.
+    /// Lets it respond to nothing, with all connections open.
     pub async fn pause(&self) {
         match self {
             Self::Embedded(server) => server.hold(),

@@ -1,4 +1,4 @@
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use zk_curator_recipes::barrier::{DistributedBarrier, DistributedDoubleBarrier};
 
 use crate::app::App;
@@ -7,14 +7,8 @@ use crate::output::{CommandOutput, TextReport};
 use crate::path;
 
 /// The arguments of `zkc barrier`.
-#[derive(Debug, Args)]
-pub(crate) struct Barrier {
-    #[command(subcommand)]
-    verb: BarrierVerb,
-}
-
 #[derive(Debug, Subcommand)]
-enum BarrierVerb {
+pub(crate) enum BarrierVerb {
     /// Set a barrier, which blocks all waiters
     Set {
         /// Node
@@ -50,25 +44,25 @@ enum BarrierVerb {
     },
 }
 
-impl Barrier {
+impl BarrierVerb {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        match self.verb {
-            BarrierVerb::Set { path } => {
+        match self {
+            Self::Set { path } => {
                 DistributedBarrier::new(app.zk_to_change().await?, path).set().await?;
             }
-            BarrierVerb::Rm { path } => {
+            Self::Rm { path } => {
                 DistributedBarrier::new(app.zk_to_change().await?, path).remove().await?;
             }
-            BarrierVerb::Show { path } => {
+            Self::Show { path } => {
                 let is_set = DistributedBarrier::new(app.zk().await?, path).is_set().await?;
                 let exit = if is_set { Exit::DONE } else { Exit::NO };
                 let text = if is_set { "set" } else { "not set" };
                 return Ok(CommandOutput::from(TextReport::new(text, is_set)).with_exit(exit));
             }
-            BarrierVerb::Wait { path } => {
+            Self::Wait { path } => {
                 DistributedBarrier::new(app.zk().await?, path).wait().await?;
             }
-            BarrierVerb::Enter { path, members } => enter(app, path, members).await?,
+            Self::Enter { path, members } => enter(app, path, members).await?,
         }
         Ok(CommandOutput::nothing())
     }

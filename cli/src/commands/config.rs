@@ -1,4 +1,4 @@
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use zk_curator_recipes::config::{ConfigStore, Revision, Snapshot};
 
@@ -11,14 +11,8 @@ use crate::{node, path};
 const SHOWN: usize = 60;
 
 /// The arguments of `zkc config`.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigCommand {
-    #[command(subcommand)]
-    verb: ConfigVerb,
-}
-
 #[derive(Debug, Subcommand)]
-enum ConfigVerb {
+pub(crate) enum ConfigVerb {
     /// Print all values of one revision, or one value
     Get {
         /// Store
@@ -83,17 +77,17 @@ fn revision_text(revision: Revision) -> String {
     node::hex(revision.get())
 }
 
-impl ConfigCommand {
+impl ConfigVerb {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        match self.verb {
-            ConfigVerb::Get { path, key } => {
+        match self {
+            Self::Get { path, key } => {
                 let snapshot = ConfigStore::new(app.zk().await?, &path).snapshot().await?;
                 match key {
                     None => Ok(values(&snapshot).into()),
                     Some(key) => value(&snapshot, &path, &key),
                 }
             }
-            ConfigVerb::Set { path, values, remove } => {
+            Self::Set { path, values, remove } => {
                 let mut update = ConfigStore::new(app.zk_to_change().await?, path).update();
                 for (key, value) in values {
                     update = update.set(key, value);
@@ -103,14 +97,14 @@ impl ConfigCommand {
                 }
                 Ok(committed(update.commit().await?))
             }
-            ConfigVerb::History { path } => {
+            Self::History { path } => {
                 Ok(history(&ConfigStore::new(app.zk().await?, path)).await?.into())
             }
-            ConfigVerb::Rollback { path, to } => {
+            Self::Rollback { path, to } => {
                 let store = ConfigStore::new(app.zk_to_change().await?, path);
                 Ok(committed(store.roll_back(to).await?))
             }
-            ConfigVerb::Follow { path, count } => {
+            Self::Follow { path, count } => {
                 let mut follow = ConfigStore::new(app.zk().await?, path).follow();
                 let stop = crate::stop::requested();
                 tokio::pin!(stop);

@@ -174,7 +174,7 @@ impl Create {
         };
         let text = match (seen, self.if_exists) {
             (NodeSnapshot::Missing, _) => {
-                PlannedCreation { path, parents: self.parents }.check(zk, op).await?;
+                check_creation(zk, path, self.parents, op).await?;
                 format!("create {path} with {size} bytes")
             }
             (_, IfExists::Fail) => {
@@ -203,35 +203,27 @@ fn created(path: &str) -> CommandOutput {
     TextReport::new(path, json!({ "path": path })).names([path.to_owned()]).into()
 }
 
-/// A node that a dry run would create.
-#[derive(Debug)]
-pub(super) struct PlannedCreation<'a> {
-    pub(super) path: &'a str,
-    /// Missing parents are created.
-    pub(super) parents: bool,
-}
-
-impl PlannedCreation<'_> {
-    /// Fails as a create would if the node cannot be created.
-    pub(super) async fn check(
-        &self,
-        zk: &CuratorFramework,
-        op: CreateOp,
-    ) -> Result<(), CommandFailure> {
-        zk.transaction().uncompressed().with(op).check_size()?;
-        for above in path::ancestors(self.path).iter().rev() {
-            match NodeSnapshot::of(zk.exists(above).await)? {
-                NodeSnapshot::Present(stat) if stat.is_ephemeral() => {
-                    return Err(CommandFailure::usage(format!(
-                        "{above} is ephemeral: it has no children"
-                    )));
-                }
-                NodeSnapshot::Present(_) | NodeSnapshot::Hidden => return Ok(()),
-                // The root of a namespace is created with the first node below it.
-                NodeSnapshot::Missing if self.parents || above == "/" => {}
-                NodeSnapshot::Missing => return Err(CommandFailure::no_node(self.path)),
+/// Fails as a create would if the node cannot be created. `parents` tells if missing parents are
+/// created.
+pub(super) async fn check_creation(
+    zk: &CuratorFramework,
+    path: &str,
+    parents: bool,
+    op: CreateOp,
+) -> Result<(), CommandFailure> {
+    zk.transaction().uncompressed().with(op).check_size()?;
+    for above in path::ancestors(path).iter().rev() {
+        match NodeSnapshot::of(zk.exists(above).await)? {
+            NodeSnapshot::Present(stat) if stat.is_ephemeral() => {
+                return Err(CommandFailure::usage(format!(
+                    "{above} is ephemeral: it has no children"
+                )));
             }
+            NodeSnapshot::Present(_) | NodeSnapshot::Hidden => return Ok(()),
+            // The root of a namespace is created with the first node below it.
+            NodeSnapshot::Missing if parents || above == "/" => {}
+            NodeSnapshot::Missing => return Err(CommandFailure::no_node(path)),
         }
-        Ok(())
     }
+    Ok(())
 }

@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::pin::pin;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use zk_curator_recipes::Shutdown;
 use zk_curator_recipes::schedule::{OncePer, Schedule, SlotState};
 
@@ -13,14 +13,8 @@ use crate::path;
 use crate::program::{self, Program};
 
 /// The arguments of `zkc cron`.
-#[derive(Debug, Args)]
-pub(crate) struct Cron {
-    #[command(subcommand)]
-    verb: CronVerb,
-}
-
 #[derive(Debug, Subcommand)]
-enum CronVerb {
+pub(crate) enum CronVerb {
     /// List the recorded periods, and what became of them
     Ls {
         /// Node of the schedule
@@ -52,11 +46,11 @@ enum CronVerb {
 const COLUMNS: &[OutputColumn] =
     &[text("period"), text("state"), text("by"), text("since"), number("attempt"), text("why")];
 
-impl Cron {
+impl CronVerb {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        match self.verb {
-            CronVerb::Ls { path } => list(app, path).await,
-            CronVerb::Run { path, every, id, grace, command } => {
+        match self {
+            Self::Ls { path } => list(app, path).await,
+            Self::Run { path, every, id, grace, command } => {
                 let zk = app.zk_to_change().await?;
                 let mut member = OncePer::new(zk, path, Schedule::every(every));
                 if let Some(id) = id {

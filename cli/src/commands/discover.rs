@@ -39,7 +39,7 @@ enum DiscoverVerb {
         ("ZKC_SERVICE", "the service"),
         ("ZKC_INSTANCE_ID", "the id of the instance"),
         ("ZKC_INSTANCE_NODE", "its node"),
-    ], "  6    without a command: another process has registered the instance\n")))]
+    ], &[(Exit::CONFLICT, "without a command: another process has registered the instance")])))]
     Register {
         /// Service
         name: String,
@@ -167,16 +167,15 @@ async fn register(
 async fn ended(path: String, mut events: RegistrationEvents, out: &Out) -> RegistrationError {
     while let Some(state) = events.next().await {
         match state {
-            RegistrationState::Superseded { by } => {
-                return RegistrationError::Superseded { path, by };
-            }
-            RegistrationState::Refused { by } => return RegistrationError::Refused { path, by },
-            RegistrationState::Ended => break,
             RegistrationState::Deleted => {
                 out.say("another client has deleted the node; it is created again");
             }
             RegistrationState::Failed(error) => out.say(format!("not registered: {error}")),
-            _ => {}
+            state => {
+                if let Some(error) = state.error(&path) {
+                    return error;
+                }
+            }
         }
     }
     RegistrationError::Ended { path }

@@ -38,19 +38,19 @@ If it runs under a `zkc lock` or another `zkc elect`, the id in the node ends wi
 one, as in `host-1 (within 0x1f)`, so that `zkc deadlocks` finds processes that wait for each other.
 
 With --observe, a line is printed for each leader: `leader`, its id and its token, with tabs between \
-them, and `none` when there is no leader. The first line is the present state.
+them, and `none` when there is no leader. The first line is the present state.";
 
-Exit codes:
-  the code of the command with --once, or if a signal has asked for the end
-  123  with --once: the leadership was lost, and the command was stopped
-  125  zkc failed before the command was started
-  126  the command cannot be executed
-  127  the command was not found
-  130  interrupted while waiting (128+n for signal n)";
+fn after_help() -> String {
+    let codes = crate::exit::around_a_command(
+        "the code of the command with --once, or if a signal has asked for the end",
+        &[(Exit::LOCK_LOST, "with --once: the leadership was lost, and the command was stopped")],
+    );
+    format!("{AFTER_HELP}\n\n{codes}")
+}
 
 /// The arguments of `zkc elect`.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct Elect {
     /// Election
     #[arg(value_parser = path::parse)]

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::json;
 use zk_curator_recipes::group::{Group as Members, GroupEvent, GroupMember};
 
@@ -17,14 +17,8 @@ use crate::stop::{Handled, Stops};
 const SHOWN: usize = 80;
 
 /// The arguments of `zkc group`.
-#[derive(Debug, Args)]
-pub(crate) struct GroupCommand {
-    #[command(subcommand)]
-    verb: GroupVerb,
-}
-
 #[derive(Debug, Subcommand)]
-enum GroupVerb {
+pub(crate) enum GroupVerb {
     /// List the members
     Ls {
         /// Group
@@ -36,7 +30,7 @@ enum GroupVerb {
         ("ZKC_GROUP", "the group"),
         ("ZKC_MEMBER_ID", "the id of the member"),
         ("ZKC_MEMBER_NODE", "its node"),
-    ], "")))]
+    ], &[])))]
     Join {
         /// Group; created if it does not exist
         #[arg(value_parser = path::parse)]
@@ -69,17 +63,17 @@ enum GroupVerb {
 
 const COLUMNS: &[OutputColumn] = &[text("id"), text("data")];
 
-impl GroupCommand {
+impl GroupVerb {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        match self.verb {
-            GroupVerb::Ls { path } => {
+        match self {
+            Self::Ls { path } => {
                 Ok(list(&Members::new(app.zk().await?, path).members().await?).into())
             }
-            GroupVerb::Wait { path, members } => {
+            Self::Wait { path, members } => {
                 let group = Members::new(app.zk().await?, path);
                 Ok(list(&group.wait_for(members).await?).into())
             }
-            GroupVerb::Join {
+            Self::Join {
                 path,
                 id,
                 data,
@@ -97,7 +91,7 @@ impl GroupCommand {
                 }
                 join(app, path, id, data).await
             }
-            GroupVerb::Follow { path } => {
+            Self::Follow { path } => {
                 let mut events = Members::new(app.zk().await?, path).follow();
                 let stop = crate::stop::requested();
                 tokio::pin!(stop);

@@ -8,14 +8,8 @@ use crate::output::{CommandOutput, OutputColumn, Rows, TextReport, data, number,
 use crate::path;
 
 /// The arguments of `zkc jobs`.
-#[derive(Debug, Args)]
-pub(crate) struct JobsCommand {
-    #[command(subcommand)]
-    verb: JobsVerb,
-}
-
 #[derive(Debug, Subcommand)]
-enum JobsVerb {
+pub(crate) enum JobsVerb {
     /// List the jobs, with their states and workers
     Ls {
         /// Node of the jobs
@@ -54,7 +48,7 @@ enum JobsVerb {
 
 /// One job.
 #[derive(Debug, Args)]
-struct One {
+pub(crate) struct One {
     /// Node of the jobs
     #[arg(value_parser = path::parse)]
     path: String,
@@ -65,24 +59,24 @@ struct One {
 const COLUMNS: &[OutputColumn] =
     &[text("id"), text("state"), text("worker"), number("attempts"), text("since"), text("why")];
 
-impl JobsCommand {
+impl JobsVerb {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        match self.verb {
-            JobsVerb::Ls { path } => {
+        match self {
+            Self::Ls { path } => {
                 let mut rows = Rows::new(COLUMNS);
                 for job in Store::new(app.zk().await?, path).list().all().await? {
                     rows.push(row(&job));
                 }
                 Ok(rows.into())
             }
-            JobsVerb::Count { path } => count(&Store::new(app.zk().await?, path)).await,
-            JobsVerb::Show(One { path, id }) => {
+            Self::Count { path } => count(&Store::new(app.zk().await?, path)).await,
+            Self::Show(One { path, id }) => {
                 let job = Store::new(app.zk().await?, &path).get(&id).await?;
                 let job = job.ok_or_else(|| no_job(&path, &id))?;
                 let payload = job.payload()?.cloned().unwrap_or_default();
                 Ok(TextReport::new(data::show(&payload), data::value(&payload)).raw(payload).into())
             }
-            JobsVerb::Submit { path, job, id } => {
+            Self::Submit { path, job, id } => {
                 let jobs = Store::new(app.zk_to_change().await?, path);
                 let mut submission = jobs.submit(data::argument(&job).await?);
                 if let Some(id) = id {
@@ -91,16 +85,16 @@ impl JobsCommand {
                 let id = submission.await?;
                 Ok(TextReport::new(id.as_str(), json!({ "id": id })).names([id]).into())
             }
-            JobsVerb::Cancel(One { path, id }) => {
+            Self::Cancel(One { path, id }) => {
                 yes(Store::new(app.zk_to_change().await?, path).cancel(id).await?)
             }
-            JobsVerb::Retry(One { path, id }) => {
+            Self::Retry(One { path, id }) => {
                 yes(Store::new(app.zk_to_change().await?, path).retry(id).await?)
             }
-            JobsVerb::Forget(One { path, id }) => {
+            Self::Forget(One { path, id }) => {
                 yes(Store::new(app.zk_to_change().await?, path).forget(id).await?)
             }
-            JobsVerb::Result(One { path, id }) => {
+            Self::Result(One { path, id }) => {
                 let result = Store::new(app.zk().await?, path).result(id).await?;
                 Ok(result.map_or_else(
                     || Exit::NO.into(),

@@ -60,22 +60,24 @@ Environment of the command:
   ZKC_SESSION        the session; a `zkc lock` below names it in its label, and a `zkc elect` in
                      its id, for `zkc deadlocks`
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
-  ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc
+  ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc";
 
-Exit codes:
-  the code of the command, 128+n if signal n has ended it
-  0    without a command: released by a signal
-  1    not obtained with --try
-  123  the lock was lost or revoked, and the command was stopped
-  124  not obtained within --wait
-  125  zkc failed before the command was started
-  126  the command cannot be executed
-  127  the command was not found
-  130  interrupted while waiting (128+n for signal n)";
+fn after_help() -> String {
+    let codes = crate::exit::around_a_command(
+        "the code of the command, 128+n if signal n has ended it",
+        &[
+            (Exit::DONE, "without a command: released by a signal"),
+            (Exit::NO, "not obtained with --try"),
+            (Exit::LOCK_LOST, "the lock was lost or revoked, and the command was stopped"),
+            (Exit::NOT_OBTAINED, "not obtained within --wait"),
+        ],
+    );
+    format!("{AFTER_HELP}\n\n{codes}")
+}
 
 /// The arguments of `zkc lock`.
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct LockCommand {
     /// Lock
     #[arg(value_parser = path::parse)]
@@ -118,7 +120,7 @@ enum OnRevoke {
 
 impl LockCommand {
     /// Returns `true` for a permit of a semaphore.
-    pub(super) const fn is_lease(&self) -> bool {
+    pub(super) const fn has_permits(&self) -> bool {
         self.permits.is_some()
     }
 

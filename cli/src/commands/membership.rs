@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::time::timeout;
 use zk_curator::CuratorFramework;
 
-use crate::exit::CommandFailure;
+use crate::exit::{self, CommandFailure, Exit};
 use crate::supervise::process::{CommandSpec, ProcessGroup};
 use crate::supervise::{
     CommandEnding, Environment, Signals, SupervisePlan, SupervisedHold, Supervision, Talk,
@@ -32,21 +32,18 @@ Environment of the command:
   ZKC_DEADLINE_FD    a descriptor for reading, at its end when the command should stop
   ZK_CONNECT, ZKC_CONFIG, ZKC_CONTEXT, ZKC_NAMESPACE, ZKC_JUTE_MAXBUFFER, as used by zkc
 
-Exit codes:
-  the code of the command, 128+n if signal n has ended it
-  0    without a command: ended by a signal
-{codes}  123  the membership was lost, and the command was stopped
-  125  zkc failed before the command was started
-  126  the command cannot be executed
-  127  the command was not found
-  130  interrupted while waiting (128+n for signal n)";
+{codes}";
 
-/// Returns the help of a command with these variables, each with its meaning, and with these lines
-/// about exit codes.
-pub(super) fn help(variables: &[(&str, &str)], codes: &str) -> String {
+/// Returns the help of a command with these variables and these exit codes, each with its meaning.
+pub(super) fn help(variables: &[(&str, &str)], own: &[(Exit, &str)]) -> String {
     let lines: Vec<_> =
         variables.iter().map(|(name, meaning)| format!("  {name:<18} {meaning}")).collect();
-    HELP.replace("{variables}", &lines.join("\n")).replace("{codes}", codes)
+    let mut codes = vec![(Exit::DONE, "without a command: ended by a signal")];
+    codes.extend(own);
+    codes.push((Exit::LOCK_LOST, "the membership was lost, and the command was stopped"));
+    let of_command = "the code of the command, 128+n if signal n has ended it";
+    let codes = exit::around_a_command(of_command, &codes);
+    HELP.replace("{variables}", &lines.join("\n")).replace("{codes}", &codes)
 }
 
 /// The command of a member.

@@ -104,7 +104,7 @@ macro_rules! commands {
         $title:literal {$(
             $(#[doc = $about:literal])*
             $([$feature:literal])? $name:ident($args:path)
-                $(or $alias:literal)? $(if $platform:meta)?,
+                $(has $kind:ident)? $(or $alias:literal)? $(if $platform:meta)?,
         )*}
     )*) => {
         /// A command, with its arguments.
@@ -113,6 +113,7 @@ macro_rules! commands {
             $($(
                 $(#[doc = $about])*
                 $(#[cfg(feature = $feature)])?
+                $(#[command($kind)])?
                 $(#[command(visible_alias = $alias)])?
                 $(#[cfg($platform)])?
                 $name($args),
@@ -207,7 +208,7 @@ commands! {
         /// Run a command while leading
         Elect(elect::Elect) if unix,
         /// Set, remove and wait for barriers
-        Barrier(barrier::Barrier),
+        Barrier(barrier::BarrierVerb) has subcommand,
         /// Ask the holder of a lock to release it
         Revoke(revoke::Revoke),
         /// Take a lock away from its holder
@@ -223,19 +224,19 @@ commands! {
     }
     "Queues, jobs and schedules" {
         /// Look into queues, put and take items
-        Queue(queue::QueueCommand),
+        Queue(queue::QueueVerb) has subcommand,
         /// Look into jobs, submit and change them
-        Jobs(jobs::JobsCommand),
+        Jobs(jobs::JobsVerb) has subcommand,
         /// Run a command once per period on one of several hosts
-        Cron(cron::Cron),
+        Cron(cron::CronVerb) has subcommand,
     }
     "Counters, configuration, groups and services" {
         /// Read and change counters
         Counter(counter::CounterCommand),
         /// Read and change configuration stores
-        Config(config::ConfigCommand),
+        Config(config::ConfigVerb) has subcommand,
         /// List, join and follow groups
-        Group(group::GroupCommand),
+        Group(group::GroupVerb) has subcommand,
         /// Look into service discovery, and register instances
         Discover(discover::Discover),
     }
@@ -257,7 +258,7 @@ commands! {
         /// Show the metrics of all servers
         Metrics(metrics::Metrics),
         /// Show or change the members of the ensemble
-        Reconfig(reconfig::Reconfig),
+        Reconfig(reconfig::MembershipChange) has subcommand,
         /// Look for faults and risks
         Doctor(doctor::Doctor),
         /// Restart all servers, one at a time, the leader last

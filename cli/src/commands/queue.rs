@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -26,14 +26,8 @@ use crate::unreadable::NameUnreadable;
 const SHOWN: usize = 80;
 
 /// The arguments of `zkc queue`.
-#[derive(Debug, Args)]
-pub(crate) struct QueueCommand {
-    #[command(subcommand)]
-    verb: QueueVerb,
-}
-
 #[derive(Debug, Subcommand)]
-enum QueueVerb {
+pub(crate) enum QueueVerb {
     /// List the items of a queue in the order in which they are taken, and take none
     Ls {
         /// Queue of any kind
@@ -85,7 +79,7 @@ enum QueueVerb {
 
 /// A kind of queue, which the nodes of an empty one do not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum QueueFamily {
+pub(crate) enum QueueFamily {
     /// SimpleDistributedQueue of Curator and ZooKeeper's recipes
     Simple,
     /// DistributedQueue of Curator
@@ -101,20 +95,20 @@ enum QueueFamily {
 const COLUMNS: &[OutputColumn] =
     &[text("item"), text("data"), number("size"), text("since"), text("state")];
 
-impl QueueCommand {
+impl QueueVerb {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        match self.verb {
-            QueueVerb::Ls { path, first } => list(app, &path, first).await,
-            QueueVerb::Put { path, item, kind, priority } => {
+        match self {
+            Self::Ls { path, first } => list(app, &path, first).await,
+            Self::Put { path, item, kind, priority } => {
                 let item = data::argument(&item).await?;
                 put(app.zk_to_change().await?, path, item, kind, priority).await?;
                 Ok(CommandOutput::nothing())
             }
-            QueueVerb::Take { path, kind, wait } => {
+            Self::Take { path, kind, wait } => {
                 let zk = app.zk_to_change().await?;
                 take(zk, path, kind, wait.unwrap_or_default()).await
             }
-            QueueVerb::Requeue { path, first } => requeue(app, path, first).await,
+            Self::Requeue { path, first } => requeue(app, path, first).await,
         }
     }
 }

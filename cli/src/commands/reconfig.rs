@@ -1,4 +1,4 @@
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::json;
 use zk_curator::ensemble::EnsembleConfig;
 use zk_curator::{Error, ErrorCode};
@@ -9,14 +9,8 @@ use crate::node;
 use crate::output::{CommandOutput, TextReport};
 
 /// The arguments of `zkc reconfig`.
-#[derive(Debug, Args)]
-pub(crate) struct Reconfig {
-    #[command(subcommand)]
-    change: MembershipChange,
-}
-
 #[derive(Debug, Subcommand)]
-enum MembershipChange {
+pub(crate) enum MembershipChange {
     /// Show the members, as in a configuration file
     Show,
     /// Add members, or change them
@@ -39,12 +33,12 @@ enum MembershipChange {
     },
 }
 
-impl Reconfig {
+impl MembershipChange {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let config = app.zk().await?.get_config().await?;
-        match self.change {
-            MembershipChange::Show => Ok(shown(&config).into()),
-            MembershipChange::Add { members: servers, dry_run } => {
+        match self {
+            Self::Show => Ok(shown(&config).into()),
+            Self::Add { members: servers, dry_run } => {
                 let added = parse(&servers)?;
                 let mut after = config.clone();
                 after.servers.retain(|member| added.servers.iter().all(|new| new.id != member.id));
@@ -53,7 +47,7 @@ impl Reconfig {
                 let change = ReconfigPlan { config, after, joining: servers, leaving: Vec::new() };
                 change.apply(app, dry_run, &question).await
             }
-            MembershipChange::Remove { ids, dry_run } => {
+            Self::Remove { ids, dry_run } => {
                 let known = |id: &u64| config.servers.iter().any(|member| member.id == *id);
                 if let Some(unknown) = ids.iter().find(|id| !known(id)) {
                     return Err(CommandFailure::usage(format!("no member has the id {unknown}")));

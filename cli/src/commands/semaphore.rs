@@ -14,7 +14,7 @@ pub(crate) struct Semaphore {
 
 impl Semaphore {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        if !self.lock.is_lease() {
+        if !self.lock.has_permits() {
             return Err(CommandFailure::usage(
                 "how many permits does the semaphore have? pass --permits N",
             ));

@@ -3,7 +3,7 @@ use clap::Args;
 use zk_curator::op::CreateOp;
 use zk_curator::{CuratorFramework, ErrorKind, Stat, Version};
 
-use super::create::PlannedCreation;
+use super::create::check_creation;
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::node::NodeSnapshot;
@@ -107,9 +107,7 @@ impl Set {
             },
             NodeSnapshot::Hidden => format!("set to {size} bytes"),
             NodeSnapshot::Missing if self.create => {
-                PlannedCreation { path, parents: true }
-                    .check(zk, CreateOp::new(path).data(data))
-                    .await?;
+                check_creation(zk, path, true, CreateOp::new(path).data(data)).await?;
                 format!("create with {size} bytes")
             }
             NodeSnapshot::Missing => return Err(CommandFailure::no_node(path)),

@@ -58,7 +58,7 @@ impl Txn {
         }
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let mut transaction = zk.transaction().uncompressed();
-        for (_, (_, op)) in &lines {
+        for (_, (_, _, op)) in &lines {
             transaction = transaction.with(op.clone());
         }
         transaction.check_size()?;
@@ -67,13 +67,13 @@ impl Txn {
         }
         let results = transaction.commit().await.map_err(|error| failed(error, &lines))?;
         let mut rows = Rows::new(COLUMNS);
-        for ((_, (named, _)), result) in lines.iter().zip(results) {
+        for ((_, (verb, path, _)), result) in lines.into_iter().zip(results) {
             let (path, version) = match result {
                 OpResult::Created { path, .. } => (path, None),
-                OpResult::DataSet(stat) => (named.path.clone(), Some(stat.version)),
-                _ => (named.path.clone(), None),
+                OpResult::DataSet(stat) => (path, Some(stat.version)),
+                _ => (path, None),
             };
-            rows.push(vec![named.verb.into(), path.into(), version.into()]);
+            rows.push(vec![verb.into(), path.into(), version.into()]);
         }
         Ok(rows.into())
     }
@@ -88,23 +88,21 @@ impl Txn {
     }
 }
 
-/// The verb and the path of an operation.
-#[derive(Debug)]
-struct Named {
-    verb: &'static str,
-    path: String,
-}
-
-fn failed(error: zk_curator::Error, lines: &[(usize, (Named, TransactionOp))]) -> CommandFailure {
+/// Names the line that was refused. Each of the `lines` has a verb, a path and an operation.
+fn failed(
+    error: zk_curator::Error,
+    lines: &[(usize, (&'static str, String, TransactionOp))],
+) -> CommandFailure {
     let ErrorKind::TransactionFailed { index, .. } = error.kind() else { return error.into() };
-    let Some((line, (named, _))) = lines.get(index) else { return error.into() };
+    let Some((line, (verb, path, _))) = lines.get(index) else { return error.into() };
     let why = error.code().map(|code| code.to_string()).unwrap_or_default();
     let exit = CommandFailure::from(error).exit();
-    let text = format!("line {line}: {} {}: {why}", named.verb, named.path);
+    let text = format!("line {line}: {verb} {path}: {why}");
     CommandFailure::new(exit, text).hint("nothing was applied")
 }
 
-fn operation(words: &[String]) -> Result<(Named, TransactionOp), CommandFailure> {
+/// Returns the verb, the path and the operation of a line.
+fn operation(words: &[String]) -> Result<(&'static str, String, TransactionOp), CommandFailure> {
     let mut words = words.iter().map(String::as_str);
     let verb = words.next().unwrap_or_default();
     if verb == "create" {
@@ -123,12 +121,12 @@ fn operation(words: &[String]) -> Result<(Named, TransactionOp), CommandFailure>
         other => return Err(CommandFailure::usage(format!("not an operation: {other}"))),
     };
     no_more(words)?;
-    Ok((Named { verb, path }, op))
+    Ok((verb, path, op))
 }
 
 fn create<'a>(
     mut words: impl Iterator<Item = &'a str>,
-) -> Result<(Named, TransactionOp), CommandFailure> {
+) -> Result<(&'static str, String, TransactionOp), CommandFailure> {
     let (mut ephemeral, mut sequential, mut container) = (false, false, false);
     let mut acl = None;
     let path = loop {
@@ -158,7 +156,7 @@ fn create<'a>(
     if let Some(acl) = acl {
         op = op.acl(acl);
     }
-    Ok((Named { verb: "create", path }, op.into()))
+    Ok(("create", path, op.into()))
 }
 
 /// Returns data. Standard input has the operations, so `-` is a text.

@@ -84,12 +84,12 @@ impl Count {
 
 impl WaitCommand {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        // Without a connection, the answer is not known.
+        // Without a connection, the state is not known.
         let zk = app.zk().await?;
         let limit = self.limit.unwrap_or(Duration::MAX);
         match tokio::time::timeout(limit, self.until(zk)).await {
             Ok(outcome) => outcome.map(|()| CommandOutput::nothing()),
-            // The answer of a server, also if there was no time for one.
+            // The response of a server, also if there was no time for one.
             Err(_) if zk.state().is_connected() => {
                 Ok(if self.holds(zk).await? { Exit::DONE } else { Exit::NO }.into())
             }

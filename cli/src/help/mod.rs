@@ -13,9 +13,6 @@ const EXAMPLES: &str = include_str!("examples.txt");
 /// The end of the help of `zkc`.
 const MORE: &str = "`zkc help COMMAND` shows the options of a command, and examples.";
 
-/// The examples of a command, by its words, such as `queue put`.
-type ExampleSections = BTreeMap<&'static str, &'static str>;
-
 /// Adds groups, exit codes and examples to the help of a command tree.
 pub(crate) fn complete(tree: Command) -> Command {
     let sections = sections();
@@ -35,7 +32,7 @@ fn template(tree: &Command) -> String {
 }
 
 /// Returns the commands in groups, each with an example.
-fn groups(tree: &Command, sections: &ExampleSections) -> String {
+fn groups(tree: &Command, sections: &BTreeMap<&'static str, &'static str>) -> String {
     let (header, literal) = (tree.get_styles().get_header(), tree.get_styles().get_literal());
     let widths = tree.get_subcommands().map(|command| command.get_name().len());
     let width = widths.max().unwrap_or_default();
@@ -73,7 +70,7 @@ fn about(command: &Command) -> String {
 fn example_of(
     group: &CommandGroup,
     tree: &Command,
-    sections: &ExampleSections,
+    sections: &BTreeMap<&'static str, &'static str>,
 ) -> Option<&'static str> {
     let first = commands_of(group, tree).next()?;
     let section = sections.get(first.get_name()).copied()?;
@@ -93,14 +90,18 @@ fn exit_codes() -> String {
 }
 
 /// Returns the sections of the examples.
-fn sections() -> ExampleSections {
+fn sections() -> BTreeMap<&'static str, &'static str> {
     let sections = EXAMPLES.split("\n[").skip(1).filter_map(|section| section.split_once("]\n"));
     sections.map(|(words, lines)| (words, lines.trim_end())).collect()
 }
 
 /// Ends the help of all commands below a command with their examples. `words` are those of the
 /// command.
-fn with_examples(command: Command, words: &str, sections: &ExampleSections) -> Command {
+fn with_examples(
+    command: Command,
+    words: &str,
+    sections: &BTreeMap<&'static str, &'static str>,
+) -> Command {
     let names: Vec<_> =
         command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     names.iter().fold(command, |command, name| {

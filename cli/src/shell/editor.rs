@@ -24,12 +24,10 @@ use crate::words;
 /// The most lines of the history.
 const HISTORY: usize = 1_000;
 
-/// A request for a line: the prompt, and the reply.
-type EditorRequest = (String, oneshot::Sender<Option<String>>);
-
 /// The editor of a terminal.
 pub(super) struct Editor {
-    requests: mpsc::UnboundedSender<EditorRequest>,
+    /// Each request for a line has its prompt, and takes the reply.
+    requests: mpsc::UnboundedSender<(String, oneshot::Sender<Option<String>>)>,
     /// The current node, to which completed paths are relative.
     at: Arc<Mutex<String>>,
     thread: tokio::task::JoinHandle<Result<(), CommandFailure>>,
@@ -79,7 +77,7 @@ fn history_file(app: &App) -> Result<Option<PathBuf>, CommandFailure> {
 }
 
 fn edit_lines(
-    mut requests: mpsc::UnboundedReceiver<EditorRequest>,
+    mut requests: mpsc::UnboundedReceiver<(String, oneshot::Sender<Option<String>>)>,
     completion: &Completion,
     file: Option<&Path>,
 ) -> Result<(), CommandFailure> {

@@ -16,11 +16,11 @@ mod table;
 mod terminal;
 mod tree;
 
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, FromArgMatches};
 use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
 use futures_util::stream::FuturesUnordered;
 use zk_curator::op::fan_out;
 use zk_curator::watch::PersistentWatch;
@@ -52,10 +52,7 @@ const STATS_AT_ONCE: usize = 512;
 /// The members are looked up again after this many samples.
 const SAMPLES_PER_LOOK: u64 = 15;
 
-/// Something that runs besides the screen.
-type TuiWork<'a> = Pin<Box<dyn Future<Output = Done> + 'a>>;
-
-/// A piece of work that is done.
+/// A piece of work beside the screen that is done.
 enum Done {
     Event(TuiEvent),
     Sampled { sample: Sample, members: EnsembleMembers },
@@ -79,7 +76,7 @@ pub(crate) async fn run(
     let mut members = None;
     let mut samples = 0;
     let mut asking = false;
-    let mut work: FuturesUnordered<TuiWork<'_>> = FuturesUnordered::new();
+    let mut work: FuturesUnordered<LocalBoxFuture<'_, Done>> = FuturesUnordered::new();
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut stop = std::pin::pin!(stopped());
@@ -172,7 +169,7 @@ struct TuiDriver<'a> {
 
 impl<'a> TuiDriver<'a> {
     /// Begins the work that an effect asks for, if it asks for work.
-    fn begin(self, effect: TuiEffect) -> Option<TuiWork<'a>> {
+    fn begin(self, effect: TuiEffect) -> Option<LocalBoxFuture<'a, Done>> {
         Some(match effect {
             TuiEffect::List(path) => Box::pin(self.list(path)),
             TuiEffect::Read(path) => Box::pin(self.read(path)),

@@ -56,7 +56,7 @@ pub(crate) enum KeyPress {
     Interrupt,
 }
 
-/// One answer of each server.
+/// One response of each server.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub(crate) reports: Vec<ProbeReport>,

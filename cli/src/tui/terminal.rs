@@ -15,6 +15,7 @@ use crossterm::{cursor, execute, terminal};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use tokio::sync::mpsc;
+use zk_curator_client::internal::OnDrop;
 
 use super::model::{KeyPress, TuiEvent};
 
@@ -33,10 +34,10 @@ impl TerminalScreen {
     pub(crate) fn open() -> io::Result<Self> {
         terminal::enable_raw_mode()?;
         // From here on the terminal is restored, also after an error.
-        let restore = TerminalRestore;
+        let restored = OnDrop::new(restore);
         execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        std::mem::forget(restore);
+        restored.disarm();
         Ok(Self { terminal })
     }
 
@@ -51,18 +52,14 @@ impl TerminalScreen {
 
 impl Drop for TerminalScreen {
     fn drop(&mut self) {
-        drop(TerminalRestore);
+        restore();
     }
 }
 
-struct TerminalRestore;
-
-impl Drop for TerminalRestore {
-    fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
-        drop(execute!(io::stdout(), LeaveAlternateScreen, cursor::Show));
-        drop(terminal::disable_raw_mode());
-    }
+fn restore() {
+    // Nothing can be done about a terminal that is gone.
+    drop(execute!(io::stdout(), LeaveAlternateScreen, cursor::Show));
+    drop(terminal::disable_raw_mode());
 }
 
 /// Copies a text to the clipboard of the terminal, if the terminal allows it (OSC 52).

@@ -64,7 +64,8 @@ fn pem(what: &str, der: &[u8]) -> String {
     format!("-----BEGIN {what}-----\n{text}\n-----END {what}-----\n")
 }
 
-/// Answers every connection: the admin server in JSON, and words with a refusal. Returns the port.
+/// Responds to every connection: the admin server in JSON, and words with a refusal. Returns the
+/// port.
 async fn serve(acceptor: TlsAcceptor, of: fn(&str) -> String) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();

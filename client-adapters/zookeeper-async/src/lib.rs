@@ -62,7 +62,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
-use zk_curator_client::internal::bounded;
+use zk_curator_client::internal::{OnDrop, bounded};
 use zk_curator_client::raw::{
     NativeFactory, RawClient, RawClientFactory, RawFuture, RawStates, SessionSettings,
 };
@@ -192,8 +192,6 @@ impl fmt::Debug for SessionHandle {
     }
 }
 
-type CrateResult<T> = Result<T, zookeeper_async::ZkError>;
-
 impl SessionHandle {
     /// Queues a request and waits for its response.
     fn submit<T, F>(&self, send: impl FnOnce(Arc<Api>) -> F + Send + 'static) -> RawFuture<T>
@@ -244,7 +242,7 @@ impl SessionHandle {
     ) -> RawFuture<T>
     where
         T: Send + 'static,
-        F: Future<Output = CrateResult<T>> + Send + 'static,
+        F: Future<Output = Result<T, zookeeper_async::ZkError>> + Send + 'static,
     {
         match self.absolute(path) {
             Ok(path) => self.submit(async move |api| send(api, path).await.map_err(convert::error)),
@@ -276,33 +274,14 @@ impl SessionHandle {
         match self.absolute(path) {
             Ok(path) => self.submit(async move |api: Arc<Api>| {
                 let (id, watch) = api.reports.registry.insert(&path, &visible, kind);
-                let guard = Unarmed { reports: &api.reports, id: Some(id) };
+                // The watch is removed if its read has no response.
+                let unarmed = OnDrop::new(|| api.reports.registry.remove(id));
                 let (value, kind, stat) = read(Arc::clone(&api), path).await?;
                 api.reports.registry.saw(id, kind, stat.as_ref());
-                guard.armed();
+                unarmed.disarm();
                 Ok((value, watch))
             }),
             Err(error) => failed(error),
-        }
-    }
-}
-
-/// A watch whose read has no response yet. It is removed if there is none.
-struct Unarmed<'a> {
-    reports: &'a Reports,
-    id: Option<u64>,
-}
-
-impl Unarmed<'_> {
-    fn armed(mut self) {
-        self.id = None;
-    }
-}
-
-impl Drop for Unarmed<'_> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.reports.registry.remove(id);
         }
     }
 }

@@ -71,7 +71,7 @@ pub(super) struct PacketLink {
     pub(super) reports: Arc<Reports>,
     /// The id of the session, if there is one already.
     session: Option<i64>,
-    /// The time at which the last answered request was sent.
+    /// The time at which the last request with a response was sent.
     heard: Instant,
     next_host: usize,
     failures: u32,
@@ -88,12 +88,6 @@ impl From<io::Error> for LinkEnd {
     fn from(why: io::Error) -> Self {
         Self::Lost(why)
     }
-}
-
-/// A packet that was sent and not answered yet.
-struct SentPacket {
-    at: Instant,
-    what: PacketKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -240,8 +234,8 @@ impl PacketLink {
         hello: Bytes,
     ) -> Result<std::convert::Infallible, LinkEnd> {
         let mut from_server = BytesMut::new();
-        let mut sent =
-            VecDeque::from([SentPacket { at: Instant::now(), what: PacketKind::Handshake }]);
+        // The packets without a response yet, each with the time at which it was sent.
+        let mut sent = VecDeque::from([(Instant::now(), PacketKind::Handshake)]);
         let mut heard_of_server = Instant::now();
         let mut said_to_server = Instant::now();
         let mut leaving = false;
@@ -249,7 +243,7 @@ impl PacketLink {
         loop {
             while let Some(request) = take(&mut from_client)? {
                 let what = kind_of(&request)?;
-                sent.push_back(SentPacket { at: Instant::now(), what });
+                sent.push_back((Instant::now(), what));
                 said_to_server = Instant::now();
                 self.send(&mut server, &request).await?;
             }
@@ -270,7 +264,7 @@ impl PacketLink {
                     heard_of_server = Instant::now();
                 }
                 got = read(&mut client, &mut from_client), if !leaving => match got {
-                    Err(_) if sent.iter().any(|sent| sent.what == PacketKind::Close) => leaving = true,
+                    Err(_) if sent.iter().any(|(_, what)| *what == PacketKind::Close) => leaving = true,
                     got => got?,
                 },
                 () = sleep_until(heard_of_server + self.timeout * 2 / 3) => {
@@ -280,7 +274,7 @@ impl PacketLink {
                     let mut ping = Encoder::new();
                     RequestHeader { xid: XID_PING, opcode: OpCode::Ping.code() }.encode(&mut ping);
                     said_to_server = Instant::now();
-                    sent.push_back(SentPacket { at: said_to_server, what: PacketKind::Ping { ours: true } });
+                    sent.push_back((said_to_server, PacketKind::Ping { ours: true }));
                     self.send(&mut server, &ping.finish()).await?;
                 }
             }
@@ -288,12 +282,16 @@ impl PacketLink {
     }
 
     /// Inspects a response of a server. Returns `true` if the crate must not see it.
-    fn pass(&mut self, answer: &Bytes, sent: &mut VecDeque<SentPacket>) -> Result<bool, LinkEnd> {
+    fn pass(
+        &mut self,
+        answer: &Bytes,
+        sent: &mut VecDeque<(Instant, PacketKind)>,
+    ) -> Result<bool, LinkEnd> {
         let mut decoder = Decoder::new(answer.clone());
-        if sent.front().is_some_and(|sent| sent.what == PacketKind::Handshake) {
+        if sent.front().is_some_and(|(_, what)| *what == PacketKind::Handshake) {
             let granted = ConnectResponse::decode(&mut decoder, "").map_err(malformed)?;
-            let Some(first) = sent.pop_front() else { return Ok(false) };
-            return self.granted(&granted, first.at).map(|()| false);
+            let Some((asked, _)) = sent.pop_front() else { return Ok(false) };
+            return self.granted(&granted, asked).map(|()| false);
         }
         let xid = decoder.i32("xid").map_err(malformed)?;
         if xid == XID_NOTIFICATION {
@@ -309,14 +307,14 @@ impl PacketLink {
             }
             return Ok(false);
         }
-        let Some(answered) = sent.pop_front() else {
+        let Some((at, what)) = sent.pop_front() else {
             return Err(lost("a response to no request"));
         };
-        if (xid == XID_PING) != matches!(answered.what, PacketKind::Ping { .. }) {
+        if (xid == XID_PING) != matches!(what, PacketKind::Ping { .. }) {
             return Err(lost("a response to another request"));
         }
-        self.heard = answered.at;
-        match answered.what {
+        self.heard = at;
+        match what {
             PacketKind::Close => Err(LinkEnd::Over(SessionState::Closed)),
             PacketKind::Ping { ours } => Ok(ours),
             PacketKind::Handshake | PacketKind::Request => {

@@ -153,9 +153,10 @@ pub trait RawClientFactory: Debug + Send + Sync + 'static {
 
 /// One session.
 ///
-/// Every request is queued **when its method is called**, in the order of the calls, and answered
-/// in that order. The returned future only waits. Calls therefore neither wait nor need a runtime,
-/// so `Drop` implementations can use them. Errors say if the request may have been applied.
+/// Every request is queued **when its method is called**, in the order of the calls, and has its
+/// response in that order. The returned future only waits. Calls therefore neither wait nor need a
+/// runtime, so `Drop` implementations can use them. Errors say if the request may have been
+/// applied.
 ///
 /// A method that a client does not support fails with [`Error::Unsupported`]; this is the default
 /// implementation.

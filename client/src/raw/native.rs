@@ -80,7 +80,7 @@ impl NativeFactory {
     #[cfg(feature = "kerberos")]
     #[must_use]
     pub fn sasl_kerberos(mut self, kerberos: crate::kerberos::Kerberos) -> Self {
-        self.sasl = Some(Arc::new(crate::sasl::kerberos::Gssapi(kerberos)));
+        self.sasl = Some(Arc::new(kerberos));
         self
     }
 

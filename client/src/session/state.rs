@@ -46,8 +46,8 @@ pub enum ExpiredBy {
     /// The server.
     Server,
     /// The client: there is no connection, and the granted timeout has passed since the last
-    /// answered request was *sent*. The server counts from the time at which it received that
-    /// request or a later one, so it does not expire the session earlier.
+    /// request with a response was *sent*. The server counts from the time at which it received
+    /// that request or a later one, so it does not expire the session earlier.
     ///
     /// There is one exception. A follower reports only every half tick to the leader which sessions
     /// were active. If it dies before the report, the leader counts from up to half a tick earlier.

@@ -1,4 +1,3 @@
-use tokio::sync::oneshot;
 use zk_curator_proto::ErrorCode;
 use zk_curator_proto::records::EventType;
 
@@ -64,8 +63,6 @@ pub(crate) struct FiredWatch {
 
 /// The end of a watch. Boxed, because most watches are idle and would pay for the space.
 pub(crate) type WatchOutcome = Box<Result<FiredWatch, WatchEnded>>;
-
-pub(crate) type WatchSender = oneshot::Sender<WatchOutcome>;
 
 /// A report of a [`PersistentWatch`](crate::PersistentWatch).
 #[non_exhaustive]

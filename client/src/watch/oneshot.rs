@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 use zk_curator_proto::records::EventType;
 
-use super::event::{FiredWatch, WatchOutcome, WatchSender};
+use super::event::{FiredWatch, WatchOutcome};
 use super::{WatchEnded, WatchedEvent};
 use crate::session::{RequestQueue, SessionCommand};
 
@@ -88,7 +88,7 @@ impl Drop for OneshotWatch {
 
 /// The notifier that fires a watch.
 #[derive(Debug)]
-pub struct WatchNotifier(WatchSender);
+pub struct WatchNotifier(oneshot::Sender<WatchOutcome>);
 
 impl WatchNotifier {
     /// Fires the watch for its own path. The transaction is unknown.

@@ -34,7 +34,13 @@ fn event(event_type: EventType, path: &str) -> (EventType, String) {
     (event_type, path.to_owned())
 }
 
-#[expect(clippy::too_many_lines, reason = "one story")]
+/// Asserts that these are the next events of a persistent watch.
+async fn assert_told(watch: &mut PersistentWatch, round: usize, expected: &[(EventType, &str)]) {
+    for (event_type, path) in expected {
+        assert_eq!(next(watch).await, event(*event_type, path), "round {round}");
+    }
+}
+
 pub(crate) async fn persistent_watches_report_their_events(case: Case) {
     use EventType::{NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
     let (zk, other) = (case.client().await, case.client().await);
@@ -52,28 +58,24 @@ pub(crate) async fn persistent_watches_report_their_events(case: Case) {
             other.delete(path, None).await.unwrap();
         }
         let mine = [
-            event(NodeCreated, "/p"),
-            event(NodeChildrenChanged, "/p"),
-            event(NodeDataChanged, "/p"),
-            event(NodeChildrenChanged, "/p"),
-            event(NodeDeleted, "/p"),
+            (NodeCreated, "/p"),
+            (NodeChildrenChanged, "/p"),
+            (NodeDataChanged, "/p"),
+            (NodeChildrenChanged, "/p"),
+            (NodeDeleted, "/p"),
         ];
-        for expected in mine {
-            assert_eq!(next(&mut node).await, expected, "round {round}");
-        }
+        assert_told(&mut node, round, &mine).await;
         let below = [
-            event(NodeCreated, "/r"),
-            event(NodeCreated, "/r/x"),
-            event(NodeCreated, "/r/x/y"),
-            event(NodeDataChanged, "/r/x/y"),
-            event(NodeDeleted, "/r/x/y"),
-            event(NodeDeleted, "/r/x"),
-            event(NodeDeleted, "/r"),
+            (NodeCreated, "/r"),
+            (NodeCreated, "/r/x"),
+            (NodeCreated, "/r/x/y"),
+            (NodeDataChanged, "/r/x/y"),
+            (NodeDeleted, "/r/x/y"),
+            (NodeDeleted, "/r/x"),
+            (NodeDeleted, "/r"),
         ];
-        for expected in below {
-            assert_eq!(next(&mut tree).await, expected, "round {round}");
-        }
-        for (event_type, path) in [
+        assert_told(&mut tree, round, &below).await;
+        let all = [
             (NodeCreated, "/p"),
             (NodeCreated, "/p/x"),
             (NodeCreated, "/r"),
@@ -87,9 +89,8 @@ pub(crate) async fn persistent_watches_report_their_events(case: Case) {
             (NodeDeleted, "/r"),
             (NodeDeleted, "/p/x"),
             (NodeDeleted, "/p"),
-        ] {
-            assert_eq!(next(&mut root).await, event(event_type, path), "round {round}");
-        }
+        ];
+        assert_told(&mut root, round, &all).await;
     }
     for watch in [&mut node, &mut tree, &mut root] {
         assert_silent(&zk, watch).await;
@@ -121,11 +122,10 @@ pub(crate) async fn events_carry_their_transaction_since_3_9(case: Case) {
     assert_eq!(data.await.unwrap().zxid(), told(changed.mzxid));
 }
 
-#[expect(clippy::too_many_lines, reason = "one story")]
 pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
     let (zk, other) = (case.client().await, case.client().await);
     let has = |path: &'static str, kind| zk.check_watches(path, kind);
-    for path in ["/a", "/b", "/c", "/p", "/r"] {
+    for path in ["/a", "/b", "/c"] {
         create(&zk, path).await.unwrap();
     }
     // Only this kind: the other watches on the path stay.
@@ -163,7 +163,14 @@ pub(crate) async fn watches_are_removed_by_kind_and_all_at_once(case: Case) {
     for watch in [data, children, absent] {
         assert_eq!(watch.await, Err(WatchEnded::Removed));
     }
+    persistent_watches_are_removed(&case, &zk, &other).await;
+}
 
+async fn persistent_watches_are_removed(case: &Case, zk: &ZooKeeper, other: &ZooKeeper) {
+    let has = |path: &'static str, kind| zk.check_watches(path, kind);
+    for path in ["/p", "/r"] {
+        create(zk, path).await.unwrap();
+    }
     let ((), mut persistent) = zk.add_watch("/p", AddWatchMode::Persistent).await.unwrap();
     let ((), mut recursive) = zk.add_watch("/r", AddWatchMode::PersistentRecursive).await.unwrap();
     assert_eq!(has("/p", WatcherType::Any).await, Ok(true));
@@ -444,7 +451,7 @@ async fn many_watches_survive_a_cut(case: Case, count: usize) {
         other.multi(&meanwhile.iter().map(change).collect::<Vec<_>>()).await.unwrap();
     })
     .await;
-    // Answered after everything is re-armed.
+    // The response comes after everything is re-armed.
     zk.sync("/").await.unwrap();
     for batch in later.chunks(BATCH) {
         other.multi(&batch.iter().map(change).collect::<Vec<_>>()).await.unwrap();

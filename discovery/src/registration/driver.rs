@@ -6,20 +6,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::debug;
-use zk_curator::internal::{Setbacks, Signal, is_conflict, sleep, unless_it_panics};
+use zk_curator::internal::{Setbacks, Signal, is_conflict, sleep};
 use zk_curator::op::Authorship;
-use zk_curator::retry::RetryNTimes;
 use zk_curator::watch::{Watch, Watched};
 use zk_curator::{
     ConnectionState, ConnectionStatus, CreateMode, Created, CuratorFramework, Error, ErrorKind,
     OpResult, OwnedNode, Stat,
 };
 
-use super::attempt::{UnansweredWrite, WriteOutcome};
 use super::machine::{FoundNode, RegistrationAction, RegistrationEnd, RegistrationMachine};
-use super::shared::{RecordChange, RegistrationShared, RequestedEnd};
+use super::shared::{RegistrationShared, RequestedEnd};
 use super::state::{Gate, RegistrationState, Rival};
-use crate::json::{address, is_document, is_enabled};
+use crate::json::{address, is_document};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -50,15 +48,6 @@ pub(super) struct RegistrationDriver {
     /// The watch of our node when the registration ends. The delete fires it: to remove it would be
     /// a request.
     pub(super) watch: Option<Watch>,
-}
-
-/// What became of a change.
-enum Wrote {
-    All,
-    /// The response was lost, and others have written since: the error of the attempt.
-    Perhaps(Error),
-    /// The node was deleted or replaced.
-    Nothing,
 }
 
 /// A node, with the watch that its read has set.
@@ -246,7 +235,7 @@ impl RegistrationDriver {
     }
 
     /// Reads the node behind a quorum.
-    async fn read(&self) -> Result<Option<(FoundNode, Bytes)>, Error> {
+    pub(super) async fn read(&self) -> Result<Option<(FoundNode, Bytes)>, Error> {
         match self.zk.get_data(self.path.as_str()).with_stat().linearizable().await {
             Ok((data, stat)) => Ok(Some((self.found(&data, &stat), data))),
             Err(error) if error.kind() == ErrorKind::NoNode => Ok(None),
@@ -399,12 +388,12 @@ impl RegistrationDriver {
         self.gone(Some((found, data)))
     }
 
-    fn held(&self) -> Option<i64> {
+    pub(super) fn held(&self) -> Option<i64> {
         self.machine.held().map(|(czxid, _)| czxid)
     }
 
     /// Returns `true` if the session of the node is over.
-    fn is_of_before(&self) -> bool {
+    pub(super) fn is_of_before(&self) -> bool {
         let status = self.zk.status();
         let present = status.session.map(|session| session.id.get());
         match self.machine.held() {
@@ -417,7 +406,7 @@ impl RegistrationDriver {
     }
 
     /// Decides after the node was deleted, or another one (`found`) has taken its place.
-    fn gone(&mut self, found: Option<(FoundNode, Bytes)>) -> Result<(), Error> {
+    pub(super) fn gone(&mut self, found: Option<(FoundNode, Bytes)>) -> Result<(), Error> {
         if self.since.elapsed() > SETTLED {
             self.machine.settled();
         }
@@ -473,154 +462,6 @@ impl RegistrationDriver {
             let session = if owner == 0 { self.session() } else { owner };
             let session = zk_curator::SessionId::new(session);
             self.publish(RegistrationState::Registered { session });
-        }
-    }
-
-    /// Writes a change, if the node is still ours. The change stays queued if the node must be
-    /// created first. `known` is the node as it was last read.
-    async fn change(
-        &mut self,
-        mut change: RecordChange,
-        known: (FoundNode, Bytes),
-    ) -> Result<(), Error> {
-        let changed = self.write(&mut change, known).await;
-        match changed {
-            Ok(Wrote::All) => {
-                change.answer(Ok(()));
-                Ok(())
-            }
-            Ok(Wrote::Perhaps(error)) => {
-                change.answer(Err(error));
-                Ok(())
-            }
-            Ok(Wrote::Nothing) => {
-                self.shared.modify(|shared| shared.changes.push_front(change));
-                Ok(())
-            }
-            Err(error) if error.is_transient() || error.kind() == ErrorKind::SessionExpired => {
-                self.shared.modify(|shared| shared.changes.push_front(change));
-                Err(error)
-            }
-            Err(error) => {
-                let unanswered = change.attempt.take().map(|attempt| attempt.error);
-                change.answer(Err(unanswered.unwrap_or(error)));
-                Ok(())
-            }
-        }
-    }
-
-    #[expect(clippy::too_many_lines, reason = "one write: send, judge, settle")]
-    async fn write(
-        &mut self,
-        change: &mut RecordChange,
-        known: (FoundNode, Bytes),
-    ) -> Result<Wrote, Error> {
-        let mut known = Some(known);
-        loop {
-            let known = known.take().filter(|_| change.attempt.is_none());
-            let is_old = known.is_some();
-            let known = match known {
-                Some(known) => Some(known),
-                None => self.read_own().await?,
-            };
-            let Some((found, data)) = known else { return Ok(Wrote::Nothing) };
-            let attempt = change.attempt.take();
-            let outcome = attempt.as_ref().map(|attempt| attempt.judge(&found, &data));
-            if let (Some(attempt), Some(WriteOutcome::Applied)) = (&attempt, outcome) {
-                self.wrote(data, attempt.gate);
-                return Ok(Wrote::All);
-            }
-            let base = if is_document(&data) { &data } else { &self.record };
-            let unknown = attempt.filter(|_| outcome == Some(WriteOutcome::Unknown));
-            // An earlier attempt may have closed the gate, before another client has written, too.
-            let closed = unknown.as_ref().map(|attempt| attempt.gate);
-            let closed =
-                closed.filter(|_| change.is_of_gate && matches!(is_enabled(base), Ok(false)));
-            let gate = closed.unwrap_or(self.gate);
-            let (new, gate) = match (self.edited(change, base, gate), unknown) {
-                // It would change the record again.
-                (Ok((new, _)), Some(attempt)) if new != data && !change.is_repeatable => {
-                    return Ok(Wrote::Perhaps(attempt.error));
-                }
-                (Err(_), Some(attempt)) => return Ok(Wrote::Perhaps(attempt.error)),
-                (edited, _) => edited?,
-            };
-            if new == data && !change.is_forced {
-                if is_old {
-                    // The record may be another one since.
-                    continue;
-                }
-                self.wrote(data, gate);
-                return Ok(Wrote::All);
-            }
-            // In the session of the node, if it has one. Not again after a lost response: two
-            // attempts leave open which one was applied.
-            let zk = if found.owner == 0 { self.zk.clone() } else { self.zk.bound_to_session()? };
-            if self.is_of_before() {
-                return Ok(Wrote::Nothing);
-            }
-            let write = zk.set_data(self.path.as_str(), new.clone()).version(found.version);
-            match write.retry(RetryNTimes::new(0, Duration::ZERO)).await {
-                Ok(stat) if Some(stat.czxid) == self.held() => {
-                    self.wrote(new, gate);
-                    return Ok(Wrote::All);
-                }
-                // The node was replaced between the read and the write, by one of the same version.
-                Ok(_) => return Ok(Wrote::Nothing),
-                // It was changed or deleted since it was read.
-                Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {
-                }
-                Err(error) => {
-                    if error.may_have_applied() {
-                        let (czxid, version, before) = (found.czxid, found.version, data);
-                        let error = error.clone();
-                        change.attempt = Some(UnansweredWrite {
-                            czxid,
-                            version,
-                            before,
-                            data: new,
-                            gate,
-                            error,
-                        });
-                    }
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    /// Reads the node; `None` if it is not ours any more.
-    async fn read_own(&mut self) -> Result<Option<(FoundNode, Bytes)>, Error> {
-        match self.read().await? {
-            Some((found, data)) if self.held() == Some(found.czxid) => Ok(Some((found, data))),
-            found => {
-                if !self.is_of_before() {
-                    self.gone(found)?;
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// Returns the record after a change, and the gate.
-    fn edited(
-        &self,
-        change: &mut RecordChange,
-        base: &Bytes,
-        gate: Gate,
-    ) -> Result<(Bytes, Gate), Error> {
-        let edited = unless_it_panics(|| (change.edit)(base, gate));
-        edited.unwrap_or_else(|| {
-            Err(Error::invalid_argument("update", self.path.as_str(), "the edit has panicked"))
-        })
-    }
-
-    /// The node has this record.
-    fn wrote(&mut self, record: Bytes, gate: Gate) {
-        self.record = record;
-        if self.gate != gate {
-            self.gate = gate;
-            self.shared.modify(|shared| shared.is_gated = gate != Gate::Open);
         }
     }
 

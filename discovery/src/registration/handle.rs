@@ -15,80 +15,14 @@ use zk_curator::op::Authorship;
 use zk_curator::{ConnectionState, CreateMode, CuratorFramework, Error};
 
 use super::driver::RegistrationDriver;
+use super::error::{RegistrationError, Result};
 use super::gate::{Keeper, Move, moved};
 use super::machine::{RegistrationMachine, RegistrationRules};
 use super::shared::{RecordChange, RecordEdit, RegistrationShared, RequestedEnd};
-use super::state::{Gate, OnConflict, OnDeleted, RegistrationState, Rival};
+use super::state::{Gate, OnConflict, OnDeleted, RegistrationState};
 use crate::config::RecordFormat;
 use crate::instance::{ServiceInstance, ServiceType};
 use crate::json::{WrittenJson, is_enabled, read, updated, with_enabled};
-use crate::local_address::LocalAddressError;
-
-/// The reason why a registration failed.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegistrationError {
-    /// An operation failed.
-    #[error(transparent)]
-    Framework(#[from] Error),
-    /// The instance cannot be written as a record.
-    #[error("the instance {path} cannot be written")]
-    Write {
-        /// The path of the node.
-        path: String,
-        /// The reason.
-        source: Arc<crate::json::WriteError>,
-    },
-    /// The instance has no address, and no address of this machine was found.
-    #[error("no address of this machine was found")]
-    LocalAddress(#[from] LocalAddressError),
-    /// Another process has registered an instance with the same id.
-    #[error(
-        "another process has registered {path} (address {address})",
-        address = .by.address.as_deref().unwrap_or("none")
-    )]
-    Superseded {
-        /// The path of the node.
-        path: String,
-        /// The other process.
-        by: Rival,
-    },
-    /// An instance with this id is registered, and the policy is [`OnConflict::Fail`].
-    #[error(
-        "{path} is already registered (address {address})",
-        address = .by.address.as_deref().unwrap_or("none")
-    )]
-    Refused {
-        /// The path of the node.
-        path: String,
-        /// The process of that instance.
-        by: Rival,
-    },
-    /// Another client has deleted the node, and it is not created again.
-    #[error("the node of the instance was deleted: {path}")]
-    Deleted {
-        /// The path of the node.
-        path: String,
-    },
-    /// The registration or the framework has ended.
-    #[error("the registration of {path} has ended")]
-    Ended {
-        /// The path of the node.
-        path: String,
-    },
-}
-
-impl zk_curator::Recoverable for RegistrationError {
-    fn framework_error(&self) -> Option<&Error> {
-        match self {
-            Self::Framework(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-/// The result of an operation of a [`Registration`].
-pub type Result<T, E = RegistrationError> = std::result::Result<T, E>;
 
 /// An instance that is registered, until this guard is dropped. See the [module](super).
 ///
@@ -524,17 +458,9 @@ impl<P> Registration<P> {
     /// Returns the reason why the registration has ended.
     fn ended(&self) -> RegistrationError {
         self.shared.look(|shared| {
-            let path = shared.path.clone();
-            match &shared.state {
-                RegistrationState::Superseded { by } => {
-                    RegistrationError::Superseded { path, by: by.clone() }
-                }
-                RegistrationState::Refused { by } => {
-                    RegistrationError::Refused { path, by: by.clone() }
-                }
-                RegistrationState::Deleted => RegistrationError::Deleted { path },
-                _ => RegistrationError::Ended { path },
-            }
+            let path = &shared.path;
+            let ended = || RegistrationError::Ended { path: path.clone() };
+            shared.state.error(path).unwrap_or_else(ended)
         })
     }
 }

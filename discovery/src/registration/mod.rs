@@ -20,12 +20,15 @@
 
 mod attempt;
 mod driver;
+mod error;
 mod gate;
 mod handle;
 mod machine;
 mod shared;
 mod state;
+mod writes;
 
+pub use error::{RegistrationError, Result};
 pub(crate) use handle::RegistrationPlan;
-pub use handle::{Registration, RegistrationError, RegistrationEvents, Result};
+pub use handle::{Registration, RegistrationEvents};
 pub use state::{OnConflict, OnDeleted, RegistrationState, Rival};

@@ -1,10 +1,9 @@
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
-use super::record::ConfigRecord;
+use super::record::{ChangedValue, ConfigRecord};
 use super::{ConfigStore, Error, Revision};
 use crate::race::RACE_ROUNDS;
 
@@ -21,16 +20,6 @@ pub struct Change {
     pub at_ms: i64,
     /// The changed values, by key.
     pub keys: BTreeMap<String, ChangedValue>,
-}
-
-/// The change of one value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ChangedValue {
-    /// The value before; `None` if there was none.
-    pub before: Option<Bytes>,
-    /// The value after; `None` if it was removed.
-    pub after: Option<Bytes>,
 }
 
 /// A record that is kept.
@@ -52,12 +41,10 @@ impl ConfigStore {
     pub async fn history(&self) -> Result<Vec<Change>, Error> {
         self.check_path("history")?;
         let records = self.in_one_session(|zk| async move { self.records(&zk).await }).await?;
-        let changes = records.into_values().map(|KeptRecord { record, stat, .. }| {
-            let value = |(key, diff): (String, super::record::RecordDiff)| {
-                (key, ChangedValue { before: diff.before, after: diff.after })
-            };
-            let keys = record.keys.into_iter().map(value).collect();
-            Change { revision: Revision(stat.czxid), at_ms: stat.ctime, keys }
+        let changes = records.into_values().map(|KeptRecord { record, stat, .. }| Change {
+            revision: Revision(stat.czxid),
+            at_ms: stat.ctime,
+            keys: record.keys,
         });
         Ok(changes.collect())
     }

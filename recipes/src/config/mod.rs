@@ -46,8 +46,8 @@
 //!
 //! # Guarantees
 //! * A [`Snapshot`] is what all values were at its [`Revision`]: no update is seen in part.
-//! * What [`snapshot`](ConfigStore::snapshot) returns is not older than any update that had been
-//!   answered when it was asked for.
+//! * What [`snapshot`](ConfigStore::snapshot) returns is not older than any update that had
+//!   returned before the call.
 //! * A [follower](ConfigStore::follow) sees snapshots in their order, never an earlier one again,
 //!   and ends with the newest.
 //! * An update is made exactly once, or not at all, and only if its conditions hold at that moment.
@@ -108,8 +108,9 @@ mod update;
 
 pub use error::Error;
 pub use follow::ConfigWatch;
-pub use history::{Change, ChangedValue};
+pub use history::Change;
 pub use receive::ConfigValue;
+pub use record::ChangedValue;
 pub use revision::Revision;
 pub use snapshot::{ConfigEntry, Snapshot};
 pub use store::ConfigStore;

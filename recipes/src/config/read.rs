@@ -68,8 +68,8 @@ impl ConfigStore {
         Snapshot { path: self.values.clone(), revision, entries: view.entries }
     }
 
-    /// Runs reads in one session: there, one that is sent after the response to another is answered
-    /// from a state that is not older.
+    /// Runs reads in one session: there, one that is sent after the response to another shows a
+    /// state that is not older.
     pub(super) async fn in_one_session<T, F>(
         &self,
         body: impl Fn(CuratorFramework) -> F,

@@ -8,7 +8,7 @@ use futures_util::stream::{Stream, unfold};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
-use zk_curator::internal::{Setbacks, Signal, unless_it_panics};
+use zk_curator::internal::{OnDrop, Setbacks, Signal, unless_it_panics};
 use zk_curator::value::Failure;
 use zk_curator::{CuratorFramework, ErrorKind};
 
@@ -115,7 +115,10 @@ impl ConfigWatch {
         let shared = Arc::new(Signal::new(present));
         let stop = CancellationToken::new();
         let zk = self.framework().clone();
-        let task = keep_up(zk.clone(), self, ValueSender(Arc::clone(&shared)), stop.clone());
+        let ending = Arc::clone(&shared);
+        // Dropped with the task.
+        let end = OnDrop::new(move || ending.modify(|present| present.has_ended = true));
+        let task = keep_up(zk.clone(), self, Arc::clone(&shared), end, stop.clone());
         zk.spawn(task);
         Ok(ConfigValue { shared, told: 0, _stop: Arc::new(stop.drop_guard()) })
     }
@@ -170,21 +173,13 @@ impl<T: fmt::Debug> fmt::Debug for ConfigValue<T> {
     }
 }
 
-/// The sender of values, which is dropped with the task.
-struct ValueSender<T>(Arc<Signal<PresentConfig<T>>>);
-
-impl<T> Drop for ValueSender<T> {
-    fn drop(&mut self) {
-        self.0.modify(|present| present.has_ended = true);
-    }
-}
-
 /// Publishes every snapshot, until the framework is closed. A refused read is reported once for
 /// each reason, and another failure if it differs from the last one.
 async fn keep_up<T>(
     zk: CuratorFramework,
     mut watch: ConfigWatch,
-    to: ValueSender<T>,
+    to: Arc<Signal<PresentConfig<T>>>,
+    _end: OnDrop<impl FnOnce()>,
     stop: CancellationToken,
 ) where
     T: TryFrom<Snapshot>,
@@ -202,7 +197,7 @@ async fn keep_up<T>(
                 (told, setbacks) = (None, Setbacks::default());
                 let value = Arc::new(value);
                 // The old value is dropped outside: its type is the service's.
-                drop(to.0.modify(|present| {
+                drop(to.modify(|present| {
                     present.changes += 1;
                     std::mem::replace(&mut present.value, value)
                 }));

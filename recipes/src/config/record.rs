@@ -6,11 +6,14 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 const MAGIC: &str = "change 1";
 
-/// The data of a key before and after; `None` where it had none.
+/// The change of one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RecordDiff {
-    pub(super) before: Option<Bytes>,
-    pub(super) after: Option<Bytes>,
+#[non_exhaustive]
+pub struct ChangedValue {
+    /// The value before; `None` if there was none.
+    pub before: Option<Bytes>,
+    /// The value after; `None` if it was removed.
+    pub after: Option<Bytes>,
 }
 
 /// One applied update.
@@ -18,7 +21,7 @@ pub(super) struct RecordDiff {
 pub(super) struct ConfigRecord {
     /// The id of the update: unique.
     pub(super) id: String,
-    pub(super) keys: BTreeMap<String, RecordDiff>,
+    pub(super) keys: BTreeMap<String, ChangedValue>,
 }
 
 impl ConfigRecord {
@@ -60,7 +63,7 @@ impl ConfigRecord {
             let mut parts = head.splitn(3, ' ');
             let (before, after, key) = (parts.next()?, parts.next()?, parts.next()?);
             let diff =
-                RecordDiff { before: value(&mut rest, before)?, after: value(&mut rest, after)? };
+                ChangedValue { before: value(&mut rest, before)?, after: value(&mut rest, after)? };
             if !line(&mut rest)?.is_empty() || keys.insert(key.to_owned(), diff).is_some() {
                 return None;
             }
@@ -92,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_data_are_text_that_people_can_read() {
-        let diff = |before: Option<&'static str>, after: Option<&'static str>| RecordDiff {
+        let diff = |before: Option<&'static str>, after: Option<&'static str>| ChangedValue {
             before: before.map(Bytes::from),
             after: after.map(Bytes::from),
         };
@@ -117,7 +120,7 @@ mod tests {
             ),
         ) {
             let diff = |(before, after): (Option<Vec<u8>>, Option<Vec<u8>>)| {
-                RecordDiff { before: before.map(Bytes::from), after: after.map(Bytes::from) }
+                ChangedValue { before: before.map(Bytes::from), after: after.map(Bytes::from) }
             };
             let keys = keys.into_iter().map(|(key, values)| (key, diff(values))).collect();
             let record = ConfigRecord { id: "guid".into(), keys };

@@ -8,7 +8,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind, Stat};
 
 use super::read::Root;
-use super::record::{ConfigRecord, RecordDiff};
+use super::record::{ChangedValue, ConfigRecord};
 use super::store::MAGIC;
 use super::{ConfigStore, Error, Revision};
 use crate::race::{RACE_ROUNDS, is_race};
@@ -288,7 +288,7 @@ impl UpdateAttempt<'_> {
                 (None, None) => continue,
             };
             let before = before.map(|(data, _)| data.clone());
-            keys.insert(key.clone(), RecordDiff { before, after: after.clone() });
+            keys.insert(key.clone(), ChangedValue { before, after: after.clone() });
         }
         let record = ConfigRecord { id: self.id.clone(), keys };
         let next = version.wrapping_add(1);

@@ -90,7 +90,7 @@ impl OperationBatch {
         self.requests.insert(at, request);
     }
 
-    /// Removes all of them, to be answered.
+    /// Removes all of them, to return their results.
     fn take(&mut self) -> Vec<OperationRequest> {
         self.is_written = false;
         self.records.clear();
@@ -158,7 +158,7 @@ pub(super) struct CounterDriver {
     /// The number of consecutive writes, and the number after which this process pauses.
     row: u32,
     longest_row: u32,
-    /// When the last write was answered.
+    /// The time of the response to the last write.
     wrote: Option<Instant>,
 }
 
@@ -170,7 +170,7 @@ impl Drop for CounterDriver {
 
 /// The end of an attempt at a write.
 enum WriteAttemptEnd {
-    /// All are answered.
+    /// All have their results.
     Done,
     /// Again: there is something new.
     Again,
@@ -193,7 +193,7 @@ impl CounterDriver {
         }
     }
 
-    /// Runs until the last handle is gone and everything is answered.
+    /// Runs until the last handle is gone and every operation has its result.
     pub(super) async fn run(mut self) {
         while self.queue.ready().await {
             let mut batch = OperationBatch::of(Arc::clone(&self.settings));

@@ -72,7 +72,7 @@ pub type DistributedAtomicInteger = Counter<i32>;
 
 struct CounterShared {
     settings: Arc<CounterSettings>,
-    /// The task that answers begins with the first operation.
+    /// The task that executes its operations begins with the first one.
     queue: Arc<OperationQueue>,
 }
 

@@ -94,8 +94,7 @@ impl CountDownLatch {
         once.map(|once| missing(once.into_inner().post))
     }
 
-    /// Returns the number of missing arrivals; every answered arrival is
-    /// counted.
+    /// Returns the number of missing arrivals; every arrival that has returned is counted.
     ///
     /// # Errors
     /// As [`get`](super::Counter::get).

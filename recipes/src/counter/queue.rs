@@ -49,8 +49,8 @@ impl OperationRequest {
         drop(self.reply.send(answer));
     }
 
-    /// Answers with an error; nothing was written since the last time that it may have been
-    /// applied.
+    /// Returns an error to the callers; nothing was written since the last time that it may have
+    /// been applied.
     pub(super) fn fail(self, path: &str, error: Error) {
         let error = match self.lost.clone() {
             Some(why) => Error::Unknown { path: path.to_owned(), why },
@@ -73,14 +73,14 @@ struct OperationQueueState {
     waiting: BTreeMap<u64, OperationRequest>,
     /// Withdraws the write that is under way, unless it was sent.
     withdrawal: CancellationToken,
-    /// `true` if a task answers them.
+    /// `true` if a task executes them.
     is_served: bool,
     /// `true` if the last handle is gone.
     is_closed: bool,
 }
 
 impl OperationQueue {
-    /// Adds an operation: its response, and whether there is no task that answers.
+    /// Adds an operation: its response, and whether there is no task that executes it.
     pub(super) fn push(
         self: &Arc<Self>,
         operation: Operation,

@@ -86,7 +86,7 @@ impl<T: ToData + FromData> DistributedAtomicValue<T> {
         &self.site.path
     }
 
-    /// Returns the value, `None` without a node: every operation that was answered before, to any
+    /// Returns the value, `None` without a node: every operation that has returned before, to any
     /// client, is in it.
     ///
     /// # Errors

@@ -82,7 +82,7 @@ impl<'n> FindingDraft<'n> {
     pub(super) fn contender(&self, node: &Node, role: Role, sequence: Option<i32>) -> Contender {
         let owner = node.stat.filter(|_| node.is_ephemeral());
         // kazoo's lease with an end is a persistent node with a time.
-        let has_end = role == Role::Lease && self.finding.kind == RecipeKind::TimedLease;
+        let has_end = role == Role::Lease;
         Contender {
             path: node.path.clone(),
             name: self.relative(&node.path),

@@ -106,6 +106,8 @@ pub enum Role {
     /// Writes under a lock, or waits to.
     Writer,
     /// Holds a permit of a semaphore.
+    Permit,
+    /// Holds a lease with an end.
     Lease,
     /// Waits for its turn to acquire a permit of a semaphore.
     Acquirer,
@@ -115,7 +117,7 @@ pub enum Role {
     Member,
     /// Is an item of a queue that is not claimed.
     Item,
-    /// Is a claim of a consumer to an item.
+    /// Is a claim of a consumer to an item, or of a worker to a job.
     Claim,
     /// Is a job: pending or delayed if it waits, executing if it holds.
     Job,
@@ -138,6 +140,7 @@ impl fmt::Display for Role {
             Self::Exclusive => "exclusive",
             Self::Reader => "reader",
             Self::Writer => "writer",
+            Self::Permit => "permit",
             Self::Lease => "lease",
             Self::Acquirer => "acquirer",
             Self::Candidate => "candidate",

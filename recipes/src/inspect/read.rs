@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use zk_curator::internal::ancestors;
 use zk_curator::op::{ReadResult, fan_out};
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, Error, ErrorKind};
@@ -108,9 +109,9 @@ async fn read_tree<'z>(
 
 /// Reads a node and the nodes above it, without the root, in one round trip: the node comes first.
 async fn chain(zk: &CuratorFramework, path: &ZPath) -> Result<Vec<Node>, Error> {
-    let above = std::iter::successors(Some(path.clone()), ZPath::parent);
-    let paths = above.take(DEPTH + 1).filter(|above| above == path || above.as_str() != "/");
-    let mut nodes = read_nodes(zk, paths.map(String::from).collect()).await?.into_iter();
+    let path = path.as_str();
+    let paths = ancestors(path).take(DEPTH + 1).filter(|above| *above == path || *above != "/");
+    let mut nodes = read_nodes(zk, paths.map(str::to_owned).collect()).await?.into_iter();
     let first = nodes.next().expect("invariant: one result for each path")?;
     // Permission to read the nodes above it is not necessary.
     Ok([first].into_iter().chain(nodes.map_while(Result::ok)).collect())

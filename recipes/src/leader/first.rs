@@ -1,11 +1,12 @@
 use tracing::warn;
+use zk_curator::internal::ReadFreshness;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, Error as ZkError, ErrorKind, EventType};
 
 use super::{Error, Participant, tag};
 use crate::lock;
-use crate::participant::{ReadAge, in_order};
+use crate::participant::in_order;
 use crate::path::child;
 
 /// The tags of elections, and what observes them.
@@ -104,18 +105,18 @@ impl FirstCandidate {
         parent: &ZPath,
     ) -> Result<Option<(CandidateHistory, Participant)>, ZkError> {
         let (zk, mut read) = match &self.session {
-            Some(session) => (session.clone(), ReadAge::AsIs),
-            None => (self.zk.bound_to_session()?, ReadAge::BehindQuorum),
+            Some(session) => (session.clone(), ReadFreshness::AsIs),
+            None => (self.zk.bound_to_session()?, ReadFreshness::Linearizable),
         };
         loop {
             // A node that was listed in the last session may be gone, and a lagging server would
             // still show it.
-            let known = self.first.take().filter(|_| read == ReadAge::AsIs);
+            let known = self.first.take().filter(|_| read == ReadFreshness::AsIs);
             let candidates = match known {
                 Some(first) => vec![first],
                 None => in_order(&zk, parent, self.tag, read).await?, // 1
             };
-            (self.session, read) = (Some(zk.clone()), ReadAge::AsIs);
+            (self.session, read) = (Some(zk.clone()), ReadFreshness::AsIs);
             for name in candidates {
                 let path = child(parent, &name);
                 // 2

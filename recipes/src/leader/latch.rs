@@ -9,7 +9,7 @@ use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, OwnedNode};
 
 use super::leadership::TermLog;
-use super::queue::{CandidateQueue, PlaceInLine, candidate_settings, withdraw};
+use super::queue::{CandidateQueue, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::{Contender, KeptWatch};
 
@@ -436,7 +436,7 @@ impl CandidateTask {
         parent: &ZPath,
         setbacks: &mut Setbacks,
     ) -> Result<Option<Result<(), Error>>, Error> {
-        let mut place = PlaceInLine::default();
+        let mut place = None;
         let elected = tokio::select! {
             biased;
             () = self.leave.cancelled() => None,

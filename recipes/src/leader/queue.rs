@@ -24,9 +24,6 @@ pub(super) struct CandidateQueue {
     pub(super) recipe: &'static str,
 }
 
-/// The place of this client in a queue, if it has one. Dropping it leaves the queue.
-pub(super) type PlaceInLine<'a> = Option<Contender<'a>>;
-
 impl CandidateQueue {
     pub(super) fn new(
         zk: &CuratorFramework,
@@ -64,11 +61,12 @@ impl CandidateQueue {
     /// Waits for our turn, through every outage. Returns our node, and the watch on it if there was
     /// a wait. Fails only with errors that a retry cannot fix.
     ///
-    /// The caller owns the place, so that it can give up in the middle and await the deletion.
+    /// The caller owns the place of this client in the queue, so that it can give up in the middle
+    /// and await the deletion. Dropping the place leaves the queue.
     pub(super) async fn turn<'a>(
         &'a self,
         parent: &'a ZPath,
-        place: &mut PlaceInLine<'a>,
+        place: &mut Option<Contender<'a>>,
     ) -> Result<(OwnedNode, Option<KeptWatch>), Error> {
         self.zk.wait_connected().await?; // CURATOR-110
         loop {
@@ -90,7 +88,7 @@ impl CandidateQueue {
     async fn try_turn<'a>(
         &'a self,
         parent: &'a ZPath,
-        place: &mut PlaceInLine<'a>,
+        place: &mut Option<Contender<'a>>,
     ) -> Result<bool, Error> {
         let contender = match place {
             Some(contender) => {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use zk_curator::internal::{Signal, sleep};
+use zk_curator::internal::{OnDrop, Signal, sleep};
 use zk_curator::path::ZPath;
 use zk_curator::watch::Watch;
 use zk_curator::{CuratorFramework, ErrorKind, OwnedNode};
 
 use super::leadership::TermLog;
-use super::queue::{CandidateQueue, PlaceInLine, candidate_settings, withdraw};
+use super::queue::{CandidateQueue, candidate_settings, withdraw};
 use super::{Error, LeaderObserver, Leadership, Participant, tag};
 use crate::contender::Contender;
 use crate::run::Run;
@@ -189,7 +189,7 @@ impl LeaderSelector {
         Run::new(|stop| async move {
             let parent = self.queue.parent("run")?;
             let ended = self.turns_until(&parent, &stop.ending(), body).await;
-            // A place whose creation was not answered yet is left in the background.
+            // A place whose creation has no response yet is left in the background.
             let _: bool = self.queue.zk.wait_until_released().await;
             ended
         })
@@ -309,14 +309,16 @@ impl LeaderSelector {
         LeaderObserver::new(&self.queue.zk, self.path(), self.queue.tag)
     }
 
-    fn running(&self) -> Result<CountedRun<'_>, Error> {
+    /// Counts a run until the result is dropped.
+    fn running(&self) -> Result<OnDrop<impl FnOnce()>, Error> {
+        let all = &self.turns;
         // Under the lock of the signal: `close` either counts it or stops it.
-        self.turns.modify(|turns| {
+        all.modify(|turns| {
             if self.closing.is_cancelled() {
                 return Err(self.closed());
             }
             turns.running += 1;
-            Ok(CountedRun(&self.turns))
+            Ok(OnDrop::new(move || all.modify(|turns| turns.running -= 1)))
         })
     }
 
@@ -375,7 +377,7 @@ impl LeaderSelector {
         ending: &RunEnding,
     ) -> Result<(OwnedNode, Leadership, Watch), Error> {
         loop {
-            let mut place = PlaceInLine::default();
+            let mut place = None;
             let turn = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => None,
@@ -415,15 +417,6 @@ impl fmt::Debug for LeaderSelector {
             .field("path", &self.queue.path)
             .field("has_leadership", &self.has_leadership())
             .finish_non_exhaustive()
-    }
-}
-
-/// Counts a run until it has ended.
-struct CountedRun<'a>(&'a Signal<SelectorTurns>);
-
-impl Drop for CountedRun<'_> {
-    fn drop(&mut self) {
-        self.0.modify(|turns| turns.running -= 1);
     }
 }
 

@@ -23,8 +23,8 @@ const DELETES_AT_ONCE: usize = 64;
 ///   [`GroupMember`](crate::group::GroupMember).
 ///
 /// # Protocol
-/// 1. List the children of each parent, behind a transaction that a quorum has answered, and read
-///    their data.
+/// 1. List the children of each parent, behind a transaction to which a quorum has responded, and
+///    read their data.
 /// 2. Delete each match, if its version and its `czxid` are those of the read.
 ///
 /// # Guarantees

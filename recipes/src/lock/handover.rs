@@ -308,7 +308,6 @@ pub struct HandoverGuard {
     zk: CuratorFramework,
     pass: Pass,
     ownership: Ownership,
-    path: String,
     turn: u32,
 }
 
@@ -327,15 +326,15 @@ impl HandoverGuard {
     fn new(mut pass: Pass, batch: LockBatch) -> Self {
         let guard = &batch.guard;
         let (zk, ownership) = (guard.zk.clone(), guard.ownership().clone());
-        let (path, turn) = (guard.path().to_owned(), batch.turn);
+        let turn = batch.turn;
         pass.batch = Some(batch);
-        Self { zk, pass, ownership, path, turn }
+        Self { zk, pass, ownership, turn }
     }
 
     /// The path of the node, which several guards may have one after the other.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.path
+        self.ownership.path()
     }
 
     /// Returns the fencing token, which is not lower than the tokens of all earlier holders, and
@@ -393,7 +392,7 @@ impl HandoverGuard {
     /// # Cancel safety
     /// The response may be given or not.
     pub async fn acknowledge(&self) -> Result<(), Error> {
-        revocation::acknowledge(&self.zk, &self.path).await
+        revocation::acknowledge(&self.zk, self.path()).await
     }
 
     /// The guard without what only its kind of lock can do.
@@ -417,7 +416,7 @@ impl HandoverGuard {
     /// The lock is passed on or released in any case.
     pub async fn release(mut self) -> Result<(), Error> {
         if self.ownership.is_over() {
-            return Err(Error::Lost { path: self.path });
+            return Err(Error::Lost { path: self.path().to_owned() });
         }
         if self.pass.can_be_passed() {
             return Ok(());

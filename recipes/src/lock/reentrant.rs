@@ -8,8 +8,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::Mutex as AsyncMutex;
-use zk_curator::internal::Locked;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{Locked, OnDrop, Signal};
 use zk_curator::{CuratorFramework, Ownership};
 
 use super::any_guard::Release;
@@ -93,15 +92,6 @@ impl OwnerState {
     }
 }
 
-/// Ends the wait of a task, also when its future is dropped.
-struct OwnerWait<'a>(&'a OwnerState);
-
-impl Drop for OwnerWait<'_> {
-    fn drop(&mut self) {
-        self.0.waits.set(false);
-    }
-}
-
 impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
     /// The lock at a path. Nothing is sent; a path that is not valid is refused when the lock is
     /// used.
@@ -143,7 +133,8 @@ impl<O: Clone + Eq + Hash> ReentrantMutex<O> {
         let held = match slot.held().await? {
             Some(held) => held,
             None => {
-                let _waiting = OwnerWait(&slot);
+                // The wait ends also when this future is dropped.
+                let _waiting = OnDrop::new(|| slot.waits.set(false));
                 slot.hold(self.lock.queue.acquire_telling(|| slot.waits.set(true)).await?)
             }
         };

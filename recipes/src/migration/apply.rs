@@ -1,7 +1,6 @@
 //! The driver: takes the lock, and sends the transactions that the plan requests.
 
 use std::collections::BTreeSet;
-use std::iter;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -9,12 +8,11 @@ use futures_util::future::{try_join, try_join_all};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info};
 use zk_curator::certain::is_receipt;
-use zk_curator::internal::{bounded, described, sleep};
+use zk_curator::internal::{ancestors, bounded, described, sleep};
 use zk_curator::op::{CheckOp, CreateOp, SetDataOp, Transaction, TransactionOp};
-use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, Ownership};
 
-use super::computed::{EndedReads, Reads};
+use super::computed::Reads;
 use super::model::Outcome;
 use super::plan::{self, Expected, META};
 use super::record::MigrationRecord;
@@ -270,11 +268,11 @@ impl<'a> MigrationCall<'a> {
                         Error::Computation { path, migration, source }
                     };
                     let from = batch.start;
-                    return self.failed_computation(ended.guards, failure, from, fence).await;
+                    let checks = ended.into_guards();
+                    return self.failed_computation(checks, failure, from, fence).await;
                 }
             }
-            let EndedReads { guards: read, .. } = ended;
-            guards = read;
+            guards = ended.into_guards();
         }
         if let Some(operations) = &computed {
             operations.check_data(&self.expected[batch.start].name)?;
@@ -462,13 +460,10 @@ impl<'a> MigrationCall<'a> {
         if self.settings.fence.is_none() {
             parents.extend([site.turns(), site.leases()]);
         }
-        let to_the_top = |path: &String| {
-            iter::successors(ZPath::parse(path.as_str()).ok(), ZPath::parent)
-                .filter(|path| path.as_str() != "/")
-        };
         // A node is sorted before those below it.
-        let paths: BTreeSet<_> = parents.iter().flat_map(to_the_top).collect();
-        let create = |path: ZPath| self.settings.zk.create_containers(path.as_str()).into_future();
+        let paths: BTreeSet<&str> =
+            parents.iter().flat_map(|path| ancestors(path)).filter(|path| *path != "/").collect();
+        let create = |path: &str| self.settings.zk.create_containers(path).into_future();
         try_join_all(paths.into_iter().map(create)).await?;
         Ok(())
     }

@@ -43,32 +43,42 @@ enum UnchangedNode {
     Absent,
 }
 
+/// The reads of a computation.
 #[derive(Debug, Default)]
-struct SeenNodes {
+pub(super) struct SeenNodes {
     guards: BTreeMap<String, UnchangedNode>,
     /// Two reads of one node have differed.
-    is_torn: bool,
+    pub(super) is_torn: bool,
     /// The first read that failed for another reason than a missing node. It has no guard.
-    failure: Option<Error>,
+    pub(super) failure: Option<Error>,
     /// The paths of the missing nodes that were an error. They have guards.
     missing: BTreeSet<String>,
 }
 
-/// The reads of a computation that has ended.
-pub(super) struct EndedReads {
-    pub(super) guards: Vec<TransactionOp>,
-    pub(super) is_torn: bool,
-    /// The first read without a guard.
-    pub(super) failure: Option<Error>,
-    missing: BTreeSet<String>,
-}
-
-impl EndedReads {
+impl SeenNodes {
     /// Returns the error of a computation, if it is that of a read of a missing node.
     pub(super) fn missing_node(&self, source: &Failure) -> Option<Error> {
         let error = source.downcast_ref::<Error>()?;
         let is_of_read = error.kind() == ErrorKind::NoNode && self.missing.contains(error.path());
         is_of_read.then(|| error.clone())
+    }
+
+    /// Returns the guards of everything that was read.
+    pub(super) fn into_guards(self) -> Vec<TransactionOp> {
+        let mut ops = Vec::new();
+        for (path, guard) in self.guards {
+            match guard {
+                UnchangedNode::Version { version, .. } => {
+                    ops.push(CheckOp::new(path).version(version).into());
+                }
+                UnchangedNode::Exists => ops.push(CheckOp::new(path).into()),
+                UnchangedNode::Absent => {
+                    let create = CreateOp::new(path.as_str()).data("").uncompressed();
+                    ops.extend([create.into(), DeleteOp::new(path).into()]);
+                }
+            }
+        }
+        ops
     }
 }
 
@@ -205,24 +215,9 @@ impl Reads {
         read
     }
 
-    /// Returns the guards of everything that was read.
-    pub(super) fn end(&self) -> EndedReads {
-        let SeenNodes { guards, is_torn, failure, missing } =
-            std::mem::take(&mut *self.seen.lock());
-        let mut ops = Vec::new();
-        for (path, guard) in guards {
-            match guard {
-                UnchangedNode::Version { version, .. } => {
-                    ops.push(CheckOp::new(path).version(version).into());
-                }
-                UnchangedNode::Exists => ops.push(CheckOp::new(path).into()),
-                UnchangedNode::Absent => {
-                    let create = CreateOp::new(path.as_str()).data("").uncompressed();
-                    ops.extend([create.into(), DeleteOp::new(path).into()]);
-                }
-            }
-        }
-        EndedReads { guards: ops, is_torn, failure, missing }
+    /// Returns everything that was read.
+    pub(super) fn end(&self) -> SeenNodes {
+        std::mem::take(&mut *self.seen.lock())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::{Stream, unfold};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::DropGuard;
-use zk_curator::internal::CancellationToken;
+use zk_curator::internal::{CancellationToken, OnDrop};
 
 use super::held::Partition;
 use super::{Error, SetPartitioner};
@@ -161,7 +161,8 @@ async fn own(
         // The member ends.
         return Ok(());
     }
-    let mut loss = Loss { part: partition.name(), sender: &sender, is_known: false };
+    let part = partition.name();
+    let loss = OnDrop::new(|| drop(sender.send(Ok(PartitionEvent::Lost(part.to_owned())))));
     let revocations = async {
         loop {
             partition.revoked().await;
@@ -174,23 +175,9 @@ async fn own(
         () = done.cancelled() => {}
         never = revocations => never,
     }
-    loss.is_known = true;
+    // The owner knows.
+    loss.disarm();
     Ok(())
-}
-
-/// Reports the loss of a part when it is dropped.
-struct Loss<'a> {
-    part: &'a str,
-    sender: &'a UnboundedSender<Result<PartitionEvent, Error>>,
-    is_known: bool,
-}
-
-impl Drop for Loss<'_> {
-    fn drop(&mut self) {
-        if !self.is_known {
-            drop(self.sender.send(Ok(PartitionEvent::Lost(self.part.to_owned()))));
-        }
-    }
 }
 
 impl Deref for OwnedPartition {

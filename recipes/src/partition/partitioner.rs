@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing::debug;
 use zk_curator::certain::is_receipt;
-use zk_curator::internal::Signal;
+use zk_curator::internal::{OnDrop, Signal};
 use zk_curator::path::ZPath;
 use zk_curator::{CuratorFramework, ErrorKind};
 
@@ -245,7 +245,8 @@ impl SetPartitioner {
         E: fmt::Display,
     {
         Run::new(|stop| async move {
-            let running = PartitionerRun(&self.health);
+            // Dropped with the run, it reports that the member waits to run again.
+            let running = OnDrop::new(|| self.health.report(Health::Waiting));
             let ended = self.take_part(stop.shutdown(), body).await;
             drop(running);
             if let Err(Error::Framework(error)) = &ended {
@@ -419,15 +420,6 @@ impl SetPartitioner {
 
     fn invalid(&self, setting: &'static str, expected: &'static str) -> Error {
         Error::InvalidSetting { path: self.path.clone(), setting, expected }
-    }
-}
-
-/// A run of a member. Dropped with it, it reports that the member waits to run again.
-struct PartitionerRun<'a>(&'a HealthReporter);
-
-impl Drop for PartitionerRun<'_> {
-    fn drop(&mut self) {
-        self.0.report(Health::Waiting);
     }
 }
 

@@ -193,7 +193,7 @@ impl OncePer {
             let (alive, mut over) = mpsc::channel(1);
             let (member, ending) = (self.member(alive)?, stop.ending());
             Box::pin(member.work(&ending, &body)).await?;
-            // A claim that was under way deletes its runner when it is answered.
+            // A claim that was under way deletes its runner when it has its response.
             let longest = self.zk.session().map_or(TOLERANCE, |session| session.timeout) * 2;
             let has_ended = tokio::select! {
                 biased;

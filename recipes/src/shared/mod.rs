@@ -15,7 +15,7 @@
 //!
 //! # Guarantees
 //! * A write is applied once or not at all; after a lost reply the response is still the right one
-//!   (Curator's `trySetValue` answers `false` although it was applied).
+//!   (Curator's `trySetValue` returns `false` although it was applied).
 //! * The latest value is always reported, even if the node was deleted and created again. A
 //!   reconnect without a change reports no value.
 //! * After [`set`](SharedValue::set) and [`try_set`](SharedValue::try_set),

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zk_curator::Error as ZkError;
-use zk_curator::internal::{Locked, LockedGuard};
+use zk_curator::internal::{Locked, LockedGuard, ReadFreshness};
 use zk_curator::value::{FromData, ToData};
 
 use super::error::Error;
 use super::read_set::{Query, ReadAnswer, ReadSet};
-use super::site::{Age, StmSite};
+use super::site::StmSite;
 use super::space::{SpaceScope, split};
 use super::write_set::WriteSet;
 
@@ -46,8 +46,8 @@ pub(super) struct AttemptState {
     generation: u64,
     /// `true` if the roots of spaces prove that nodes are missing.
     is_protected: bool,
-    /// The age that the first read may show. Later ones show no earlier state.
-    age: Age,
+    /// The freshness of the first read. Later ones show no earlier state.
+    freshness: ReadFreshness,
 }
 
 /// The stage of an attempt.
@@ -59,7 +59,11 @@ pub(super) enum AttemptStage {
     /// The body has returned: only the commit reads.
     Returned,
     /// A node that the body had read has changed: nothing is read any more.
-    Changed(ChangedReads),
+    Changed {
+        path: String,
+        /// The present state of everything that the attempt has read.
+        reads: ReadSet,
+    },
     Over,
 }
 
@@ -101,7 +105,7 @@ impl AttemptState {
                 Fit::Fits
             }
             Err((path, reads)) => {
-                self.stage = AttemptStage::Changed(ChangedReads { path, reads });
+                self.stage = AttemptStage::Changed { path, reads };
                 Fit::Differs
             }
         }
@@ -115,19 +119,12 @@ impl AttemptState {
     }
 }
 
-/// A node that the body had read has changed.
-#[derive(Debug)]
-pub(super) struct ChangedReads {
-    pub(super) path: String,
-    /// The present state of everything that the attempt has read.
-    pub(super) reads: ReadSet,
-}
-
 impl Tx {
-    /// Begins an attempt with these reads. Without any, the first read of the body shows this age.
-    pub(super) fn begin(site: &Arc<StmSite>, reads: ReadSet, age: Age) -> Self {
+    /// Begins an attempt with these reads. Without any, the first read of the body has this
+    /// freshness.
+    pub(super) fn begin(site: &Arc<StmSite>, reads: ReadSet, freshness: ReadFreshness) -> Self {
         let is_protected = matches!(site.scope, SpaceScope::Spaces(_));
-        let state = AttemptState { reads, is_protected, age, ..AttemptState::default() };
+        let state = AttemptState { reads, is_protected, freshness, ..AttemptState::default() };
         Self { site: Arc::clone(site), state: Arc::new(Locked::new(state)) }
     }
 
@@ -357,16 +354,17 @@ impl Tx {
     /// them waits for another one. A read that misses the results of another one is repeated.
     async fn load(&self, queries: Vec<Query>) -> Result<(), Error> {
         loop {
-            let (missing, generation, age) = {
+            let (missing, generation, freshness) = {
                 let state = self.current()?;
                 let missing = queries.iter().filter(|query| state.reads.get(query).is_none());
-                let age = if state.reads.is_empty() { state.age } else { Age::Any };
-                (missing.cloned().collect::<BTreeSet<_>>(), state.generation, age)
+                let is_first = state.reads.is_empty();
+                let freshness = if is_first { state.freshness } else { ReadFreshness::AsIs };
+                (missing.cloned().collect::<BTreeSet<_>>(), state.generation, freshness)
             };
             if missing.is_empty() {
                 return Ok(());
             }
-            let later = self.site.read_at(age, missing.clone()).await?;
+            let later = self.site.read_at(freshness, missing.clone()).await?;
             let (everything, generation) = {
                 let mut state = self.current()?;
                 match state.add(later, generation) {
@@ -419,7 +417,7 @@ impl Tx {
         // A root is read before the nodes that are missing in its space. Its data are written back.
         let roots = self.site.read_roots(&unread).await?;
         unread.retain(|query| roots.get(query).is_none());
-        let stats = self.site.stats(unread.iter(), Age::Any).await?;
+        let stats = self.site.stats(unread.iter(), ReadFreshness::AsIs).await?;
         let mut state = self.current()?;
         state.reads.add_for_commit(roots);
         state.reads.add_for_commit(stats);
@@ -442,7 +440,7 @@ impl Tx {
         let state = self.state.lock();
         match state.stage {
             AttemptStage::Body | AttemptStage::Returned => Ok(state),
-            AttemptStage::Changed(_) | AttemptStage::Over => Err(Error::Interrupted),
+            AttemptStage::Changed { .. } | AttemptStage::Over => Err(Error::Interrupted),
         }
     }
 }

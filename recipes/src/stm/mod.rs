@@ -31,12 +31,12 @@
 //! 6. If a check fails, the attempt was in conflict. After a pause the transaction continues at
 //!    step 1.
 //! 7. A [linearizable](Transaction::linearizable) transaction sends its first read behind a check
-//!    that a quorum answers. Without writes, step 5 is not needed then, because the reads show one
-//!    state that was the newest one after the call. After a conflict in step 6, all transactions
-//!    that have written nothing read like that.
+//!    to which a quorum responds. Without writes, step 5 is not needed then, because the reads show
+//!    one state that was the newest one after the call. After a conflict in step 6, all
+//!    transactions that have written nothing read like that.
 //! 8. If the attempt fails instead because of its reads, such as a create of a node that exists,
-//!    they are sent again, behind a check that a quorum answers. If they differ, the attempt was in
-//!    conflict. If they do not fit into one response, only stats are compared.
+//!    they are sent again, behind a check to which a quorum responds. If they differ, the attempt
+//!    was in conflict. If they do not fit into one response, only stats are compared.
 //!
 //! Requests of a transaction without conflicts, after the first one of a session:
 //!

@@ -89,13 +89,11 @@ impl CommitPlan {
         !self.steps.iter().any(|step| step.change.writes())
     }
 
-    /// Returns the operations.
-    pub(super) fn ops(&self) -> Vec<WireOp> {
+    /// Returns the operations, each after the path of the node that it may be in conflict about.
+    pub(super) fn ops(&self) -> Vec<(String, TransactionOp, StepKind)> {
         let mut ops = Vec::with_capacity(self.steps.len());
         for CommitStep { path, change } in &self.steps {
-            let mut add = |op: TransactionOp, kind| {
-                ops.push(WireOp { path: path.clone(), op, kind });
-            };
+            let mut add = |op: TransactionOp, kind| ops.push((path.clone(), op, kind));
             let exactly = |version: &i32| Version::Exactly(*version);
             match change {
                 PlannedChange::Check(version) => {
@@ -123,14 +121,6 @@ impl CommitPlan {
         }
         ops
     }
-}
-
-/// An operation of the transaction, and the node that it may be in conflict about.
-#[derive(Debug)]
-pub(super) struct WireOp {
-    pub(super) path: String,
-    pub(super) op: TransactionOp,
-    pub(super) kind: StepKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

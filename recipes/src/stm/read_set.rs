@@ -138,7 +138,7 @@ impl ReadSet {
     /// `false`, and adds nothing, if they may show a later state than the earlier ones.
     ///
     /// A node whose last write is not after `zxid` had the same data then. A missing node and a
-    /// list of children say nothing about their past by themselves. In a space, the root answers
+    /// list of children say nothing about their past by themselves. In a space, the root stands
     /// for them: each request contains it, and without a later write of it, no node of the space
     /// was created or deleted since. `is_protected` is `false` without a space.
     pub(super) fn extend(&mut self, later: &ReadAnswers, is_protected: bool) -> bool {

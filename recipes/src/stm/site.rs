@@ -6,6 +6,7 @@ use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use tracing::debug;
 use zk_curator::certain::ReceiptPool;
+use zk_curator::internal::ReadFreshness;
 use zk_curator::op::{MultiReadBuilder, ReadResult};
 use zk_curator::{
     CuratorFramework, Error as ZkError, ErrorCode, ErrorKind, OpResult, Ownership,
@@ -13,19 +14,10 @@ use zk_curator::{
 };
 
 use super::error::Error;
-use super::plan::{CommitPlan, StepKind, WireOp};
+use super::plan::{CommitPlan, StepKind};
 use super::read_set::{Query, ReadAnswer, ReadAnswers, ReadSet};
 use super::space::{self, SpaceScope, is_in};
 use crate::race::{LastWriteDuration, RACE_ROUNDS};
-
-/// The age that a read may show.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Age {
-    #[default]
-    Any,
-    /// The state that was committed before the call by any client.
-    Newest,
-}
 
 /// The nodes of transactions, and the receipts that prove them.
 #[derive(Debug)]
@@ -91,12 +83,12 @@ impl StmSite {
     /// Reads as [`read`](Self::read) or [`read_newest`](Self::read_newest).
     pub(super) async fn read_at(
         &self,
-        age: Age,
+        freshness: ReadFreshness,
         queries: BTreeSet<Query>,
     ) -> Result<ReadSet, Error> {
-        match age {
-            Age::Any => self.read(queries).await,
-            Age::Newest => self.read_newest(queries).await,
+        match freshness {
+            ReadFreshness::Linearizable => self.read_newest(queries).await,
+            _ => self.read(queries).await,
         }
     }
 
@@ -116,7 +108,7 @@ impl StmSite {
         all.extend(queries);
         let mut rounds = 0..RACE_ROUNDS;
         loop {
-            // The server that answers has applied at least this.
+            // The server that responds has applied at least this.
             let floor = self.zk.last_zxid_seen().unwrap_or(0);
             let mut request = options(self.zk.multi_read());
             for query in &all {
@@ -160,11 +152,12 @@ impl StmSite {
     pub(super) async fn stats(
         &self,
         queries: impl Iterator<Item = &Query>,
-        age: Age,
+        freshness: ReadFreshness,
     ) -> Result<ReadSet, Error> {
+        let is_newest = freshness == ReadFreshness::Linearizable;
         let stat = async |query: &Query| {
             let exists = self.zk.exists(query.path());
-            let exists = if age == Age::Newest { exists.linearizable() } else { exists };
+            let exists = if is_newest { exists.linearizable() } else { exists };
             let answer = exists.await?.map_or(ReadAnswer::Absent, ReadAnswer::Stat);
             Ok::<_, Error>((query.clone(), answer))
         };
@@ -196,7 +189,7 @@ impl StmSite {
                 return Ok(Some(query));
             }
         }
-        let now = self.stats(queries.iter().filter(exists), Age::Newest).await?;
+        let now = self.stats(queries.iter().filter(exists), ReadFreshness::Linearizable).await?;
         Ok(queries.iter().filter(exists).find(|query| reads.differs(&now, query)))
     }
 
@@ -242,7 +235,7 @@ impl StmSite {
             transaction = transaction.fenced_by(fence);
         }
         let mut kinds = Vec::with_capacity(plan.steps.len());
-        for WireOp { path, op, kind } in plan.ops() {
+        for (path, op, kind) in plan.ops() {
             transaction = transaction.with(op);
             kinds.push((path, kind));
         }
@@ -305,7 +298,7 @@ impl StmSite {
     }
 }
 
-/// Returns the answer, or the error that says that the node does not exist.
+/// Returns what was read, or the error that says that the node does not exist.
 fn answer(result: ZkResult<ReadResult>) -> Result<Result<ReadAnswer, ZkError>, Error> {
     Ok(Ok(match result {
         Ok(ReadResult::Data { data, stat, .. }) => ReadAnswer::Data { data, stat },

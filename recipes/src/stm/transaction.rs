@@ -3,14 +3,15 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tracing::debug;
+use zk_curator::internal::ReadFreshness;
 use zk_curator::{CuratorFramework, Ownership};
 
-use super::attempt::{AttemptStage, AttemptState, ChangedReads, Tx};
+use super::attempt::{AttemptStage, AttemptState, Tx};
 use super::contention::ConflictPaths;
 use super::error::Error;
 use super::plan::CommitPlan;
 use super::read_set::{Query, ReadSet};
-use super::site::{Age, AppliedCommit, CommitFailure, StmSite};
+use super::site::{AppliedCommit, CommitFailure, StmSite};
 use super::space::SpaceScope;
 use super::write_set::WriteSet;
 use crate::lock::MutexGuard;
@@ -226,33 +227,36 @@ impl Transaction {
         let mut attempts = 0_u32;
         loop {
             attempts = attempts.saturating_add(1);
-            let tx = Tx::begin(&self.site, reads, race.age);
+            let tx = Tx::begin(&self.site, reads, race.freshness);
             let result = body(tx.clone()).await;
-            let conflict = match race.end(&tx, result).await? {
-                AttemptEnd::Committed { value, applied: AppliedCommit { zxid, created } } => {
+            let (path, next) = match race.end(&tx, result).await {
+                Ok((value, AppliedCommit { zxid, created })) => {
                     return Ok(Committed { value, zxid, created, attempts });
                 }
-                AttemptEnd::Conflict(conflict) => conflict,
+                Err(NotCommitted::Failed(error)) => return Err(error),
+                Err(NotCommitted::Conflict { path, next }) => (path, next),
             };
-            debug!(path = conflict.path, attempts, "transaction in conflict");
-            reads = race.prepare(conflict, attempts).await?;
+            debug!(path, attempts, "transaction in conflict");
+            reads = race.prepare(path, next, attempts).await?;
         }
     }
 }
 
-/// The end of an attempt that did not fail.
-enum AttemptEnd<T> {
-    Committed { value: T, applied: AppliedCommit },
-    Conflict(Conflict),
+/// The reason why an attempt was not committed, as far as this client knows.
+enum NotCommitted {
+    /// Another client was faster.
+    Conflict { path: String, next: NextAttempt },
+    /// The transaction fails.
+    Failed(Error),
 }
 
-/// Another client was faster.
-struct Conflict {
-    path: String,
-    /// The reads for the next attempt.
-    next: NextAttempt,
+impl From<Error> for NotCommitted {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
+/// The reads for the next attempt.
 enum NextAttempt {
     /// Reads that have shown the conflict, with the present state.
     Reads(ReadSet),
@@ -270,8 +274,8 @@ struct Race<'t> {
     /// The lock, after too many conflicts.
     guard: Option<MutexGuard>,
     rounds: u32,
-    /// The age that the first read of an attempt may show.
-    age: Age,
+    /// The freshness of the first read of an attempt.
+    freshness: ReadFreshness,
     /// The largest number of reads with which an attempt has begun.
     most_reads: usize,
     /// The number of attempts that do not count as retries.
@@ -280,13 +284,15 @@ struct Race<'t> {
 
 impl<'t> Race<'t> {
     fn new(of: &'t Transaction) -> Self {
+        let freshness =
+            if of.linearizable { ReadFreshness::Linearizable } else { ReadFreshness::AsIs };
         Self {
             of,
             met: ConflictPaths::default(),
             conflicts: RaceConflicts::new(),
             guard: None,
             rounds: RACE_ROUNDS,
-            age: if of.linearizable { Age::Newest } else { Age::Any },
+            freshness,
             most_reads: 0,
             uncounted: 0,
         }
@@ -306,79 +312,106 @@ impl<'t> Race<'t> {
     /// Reads nodes that the body will probably read. If they do not fit into one response, each
     /// read of the body alone may.
     async fn read_ahead(&self, queries: BTreeSet<Query>) -> Result<ReadSet, Error> {
-        match self.of.site.read_at(self.age, queries).await {
+        match self.of.site.read_at(self.freshness, queries).await {
             Err(error) if error.is_too_large() => Ok(ReadSet::default()),
             reads => reads,
         }
     }
 
     /// Ends an attempt whose body has returned `result`: commits it.
-    #[expect(clippy::too_many_lines, reason = "the outcomes of a commit, each with its next step")]
-    async fn end<T>(&mut self, tx: &Tx, result: Result<T, Error>) -> Result<AttemptEnd<T>, Error> {
+    async fn end<T>(
+        &mut self,
+        tx: &Tx,
+        result: Result<T, Error>,
+    ) -> Result<(T, AppliedCommit), NotCommitted> {
         let loaded = match &result {
             Ok(_) => tx.load_writes().await,
             Err(_) => Ok(()),
         };
         let AttemptState { reads, writes, stage, .. } = tx.end();
-        if let AttemptStage::Changed(ChangedReads { path, reads }) = stage {
-            return Ok(AttemptEnd::Conflict(Conflict { path, next: NextAttempt::Learned(reads) }));
+        if let AttemptStage::Changed { path, reads } = stage {
+            return Err(NotCommitted::Conflict { path, next: NextAttempt::Learned(reads) });
         }
-        let site = &self.of.site;
         let planned = match result {
             Ok(value) => {
                 loaded?;
-                CommitPlan::new(&reads, &writes, &site.scope).map(|plan| (value, plan))
+                CommitPlan::new(&reads, &writes, &self.of.site.scope).map(|plan| (value, plan))
             }
             Err(error) => Err(error),
         };
-        let (value, mut plan) = match planned {
+        let (value, plan) = match planned {
             Ok(planned) => planned,
             Err(error) if error.depends_on_reads() => {
-                return self.confirm(error, &reads, &writes).await.map(AttemptEnd::Conflict);
+                let (path, next) = self.confirm(error, &reads, &writes).await?;
+                return Err(NotCommitted::Conflict { path, next });
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
-        // The body may have asked for a change without effect, such as a delete of a node that was
-        // missing when it was read. Only checks show that it is still missing, and that the fences
-        // exist.
-        if plan.only_reads() {
-            let is_unchecked = writes.is_empty() && !self.of.linearizable;
-            if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
-                return Ok(AttemptEnd::Committed { value, applied: AppliedCommit::nothing() });
-            }
-            if reads.is_newest() {
-                // A node that is still owned now was owned when the reads were true.
-                plan.steps.clear();
-            } else {
-                // Checks of many nodes that others write would fail again and again.
-                self.age = Age::Newest;
-            }
+        let applied = match self.without_needless_checks(plan, &reads, &writes) {
+            Some(plan) => self.commit(&plan, &reads, &writes).await?,
+            None => AppliedCommit::nothing(),
+        };
+        Ok((value, applied))
+    }
+
+    /// Returns what has to be committed; `None` if the reads alone are a result.
+    ///
+    /// The body may have asked for a change without effect, such as a delete of a node that was
+    /// missing when it was read. Only checks show that it is still missing, and that the fences
+    /// exist.
+    fn without_needless_checks(
+        &mut self,
+        mut plan: CommitPlan,
+        reads: &ReadSet,
+        writes: &WriteSet,
+    ) -> Option<CommitPlan> {
+        if !plan.only_reads() {
+            return Some(plan);
         }
+        let is_unchecked = writes.is_empty() && !self.of.linearizable;
+        if (is_unchecked || reads.is_newest()) && self.of.fences.is_empty() {
+            return None;
+        }
+        if reads.is_newest() {
+            // A node that is still owned now was owned when the reads were true.
+            plan.steps.clear();
+        } else {
+            // Checks of many nodes that others write would fail again and again.
+            self.freshness = ReadFreshness::Linearizable;
+        }
+        Some(plan)
+    }
+
+    /// Sends the commit, once more after the parent of the receipts was created.
+    async fn commit(
+        &mut self,
+        plan: &CommitPlan,
+        reads: &ReadSet,
+        writes: &WriteSet,
+    ) -> Result<AppliedCommit, NotCommitted> {
+        let site = &self.of.site;
         loop {
             let lock = self.guard.as_ref().map(MutexGuard::ownership);
-            let error = match site.commit(&plan, self.of.fences.iter().chain(lock)).await {
-                Ok(applied) => return Ok(AttemptEnd::Committed { value, applied }),
-                Err(error) => error,
-            };
-            let path = match error {
-                CommitFailure::Failed(error) => return Err(error),
-                CommitFailure::Conflict(path) => path,
-                CommitFailure::OwnershipLost(error) => match &self.guard {
-                    Some(guard) if guard.path() == error.path() => {
-                        let path = error.path().to_owned();
-                        self.guard = None;
-                        path
+            let path = match site.commit(plan, self.of.fences.iter().chain(lock)).await {
+                Ok(applied) => return Ok(applied),
+                Err(CommitFailure::Failed(error)) => return Err(error.into()),
+                Err(CommitFailure::Conflict(path)) => path,
+                Err(CommitFailure::OwnershipLost(error)) => {
+                    let path = error.path().to_owned();
+                    if self.guard.as_ref().is_none_or(|guard| guard.path() != path) {
+                        return Err(Error::from(error).into());
                     }
-                    _ => return Err(error.into()),
-                },
-                CommitFailure::NoReceipts(error) => {
-                    self.rounds = self.rounds.checked_sub(1).ok_or(error)?;
-                    site.create_receipts(&plan).await?;
+                    self.guard = None;
+                    path
+                }
+                Err(CommitFailure::NoReceipts(error)) => {
+                    self.rounds = self.rounds.checked_sub(1).ok_or_else(|| Error::from(error))?;
+                    site.create_receipts(plan).await.map_err(Error::from)?;
                     continue;
                 }
             };
-            let again = self.again(&reads, &writes);
-            return Ok(AttemptEnd::Conflict(Conflict { path, next: NextAttempt::Again(again) }));
+            let again = self.again(reads, writes);
+            return Err(NotCommitted::Conflict { path, next: NextAttempt::Again(again) });
         }
     }
 
@@ -391,13 +424,14 @@ impl<'t> Race<'t> {
     }
 
     /// Fails with an error that an attempt has because of its reads, if they still show the newest
-    /// state. The server that they come from may have been behind.
+    /// state. The server that they come from may have been behind. Otherwise returns the path of a
+    /// conflict.
     async fn confirm(
         &self,
         error: Error,
         reads: &ReadSet,
         writes: &WriteSet,
-    ) -> Result<Conflict, Error> {
+    ) -> Result<(String, NextAttempt), Error> {
         if reads.is_newest() {
             return Err(error);
         }
@@ -421,15 +455,19 @@ impl<'t> Race<'t> {
             Err(error) => return Err(error),
         };
         match changed {
-            Some(query) => Ok(Conflict { path: query.path().to_owned(), next }),
+            Some(query) => Ok((query.path().to_owned(), next)),
             None => Err(error),
         }
     }
 
     /// Prepares the next attempt after a conflict: waits, acquires the lock if it is time, and
     /// reads.
-    async fn prepare(&mut self, conflict: Conflict, attempts: u32) -> Result<ReadSet, Error> {
-        let Conflict { path, next } = conflict;
+    async fn prepare(
+        &mut self,
+        path: String,
+        next: NextAttempt,
+        attempts: u32,
+    ) -> Result<ReadSet, Error> {
         let site = &self.of.site;
         self.met.note(path);
         self.conflicts.note();

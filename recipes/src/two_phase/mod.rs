@@ -127,7 +127,7 @@ mod coordinator;
 mod inspect;
 mod machine;
 #[cfg(test)]
-mod model;
+mod protocol_model;
 pub(crate) mod record;
 mod settle;
 mod site;

@@ -121,14 +121,14 @@ impl Site {
             let decision = self.transaction.decision_now().await;
             let decision = decision.map_err(|error| error.or_unknown(unknown.as_ref()))?;
             match cast {
-                Some(FoundVote { vote: cast, ours }) if cast == vote => {
-                    if ours {
+                Some((cast, is_ours)) if cast == vote => {
+                    if is_ours {
                         break;
                     }
                     // Of an earlier session, with which it would end.
                     changes = machine::renew(self.site, vote);
                 }
-                Some(FoundVote { vote: cast, .. }) => {
+                Some((cast, _)) => {
                     return Err(Error::AlreadyCast { path: self.path().to_owned(), vote: cast });
                 }
                 None => changes = machine::vote(form, self.site, vote),
@@ -156,10 +156,11 @@ impl Site {
     pub async fn vote_cast(&self) -> Result<Option<Vote>, Error> {
         let cast = self.cast().await?;
         self.transaction.decision_now().await?;
-        Ok(cast.map(|cast| cast.vote))
+        Ok(cast.map(|(vote, _)| vote))
     }
 
-    async fn cast(&self) -> Result<Option<FoundVote>, Error> {
+    /// Returns the vote that was cast, and `true` if it lasts as long as our session, or longer.
+    async fn cast(&self) -> Result<Option<(Vote, bool)>, Error> {
         let zk = &self.transaction.zk;
         // A vote whose response was lost, or that was cast before a crash, is counted also where
         // this server does not show it yet.
@@ -170,8 +171,8 @@ impl Site {
             Err(error) => return Err(error.into()),
         };
         let session = zk.session().map_or(0, |session| session.id.get());
-        let ours = !stat.is_ephemeral() || stat.ephemeral_owner == session;
-        Ok(Vote::parse(&data).map(|vote| FoundVote { vote, ours }))
+        let is_ours = !stat.is_ephemeral() || stat.ephemeral_owner == session;
+        Ok(Vote::parse(&data).map(|vote| (vote, is_ours)))
     }
 
     /// Waits for the decision, however long it takes; it takes no longer than the deadline while
@@ -248,13 +249,6 @@ impl Site {
         }
         Ok(())
     }
-}
-
-/// A vote that was found.
-struct FoundVote {
-    vote: Vote,
-    /// `true` if it lasts as long as our session, or longer.
-    ours: bool,
 }
 
 impl fmt::Debug for Site {

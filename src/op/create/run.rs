@@ -137,12 +137,10 @@ impl<R> CreateBuilder<R> {
         let is_default = own_data.is_none();
         let plain = own_data.unwrap_or_else(|| core.default_data());
         target.admit(Intent::Create { mode, data: &plain, acl: &acl })?;
-        // A node without data has none to compress.
-        let data = if is_default && plain.is_empty() {
-            plain
-        } else {
-            target.compress(self.options.compressed, plain)?
-        };
+        let (operation, wanted) = (target.operation, target.zk.compresses(self.options.compressed));
+        let compression = core.compression();
+        let data =
+            compression.compress_unless_none(operation, &target.path, wanted, is_default, plain)?;
         Ok(CreateSpec { path, data, acl })
     }
 

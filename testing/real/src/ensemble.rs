@@ -206,7 +206,7 @@ impl RealEnsemble {
     }
 
     /// Returns the present role of each server, without waiting for an election. A server that does
-    /// not answer within half a second, such as a suspended one, is [`Role::Unreachable`].
+    /// not respond within half a second, such as a suspended one, is [`Role::Unreachable`].
     ///
     /// # Errors
     /// [`RealError::Io`] if the operating system refuses a thread.

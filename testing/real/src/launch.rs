@@ -20,7 +20,7 @@ pub(super) const POLL: Duration = Duration::from_millis(20);
 /// The time that a server may take to end by itself, also on a busy machine.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time that a server may take to answer a four-letter word, also on a busy machine.
+/// The time that a server may take to respond to a four-letter word, also on a busy machine.
 pub(super) const WORD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The same time during the start, when the word is sent repeatedly.
@@ -63,7 +63,7 @@ impl Launch {
         port: u16,
     ) -> Result<(), RealError> {
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        // Another ZooKeeper may have taken the port, and would answer `ruok` in place of ours.
+        // Another ZooKeeper may have taken the port, and would respond to `ruok` in place of ours.
         // `conf` tells them apart.
         let ours = format!("dataDir={}", self.data.join("version-2").display());
         let started = Instant::now();
@@ -228,7 +228,7 @@ pub(super) fn signal(process: u32, name: &str) -> Result<(), RealError> {
 }
 
 /// Waits until no thread of a process runs. The signal is only pending after it was sent, and a
-/// thread that has not seen it yet still answers. Returns after 30 seconds at the latest, and
+/// thread that has not seen it yet still responds. Returns after 30 seconds at the latest, and
 /// immediately where the system does not list threads.
 #[expect(clippy::disallowed_methods, reason = "a thread polls a process")]
 pub(super) fn wait_until_suspended(process: u32) {

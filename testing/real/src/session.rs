@@ -22,7 +22,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a session. It panics, as all of its functions, if the server does not answer as
+    /// Opens a session. It panics, as all of its functions, if the server does not respond as
     /// expected.
     #[must_use]
     pub fn open(addr: SocketAddr, timeout_ms: i32) -> Self {

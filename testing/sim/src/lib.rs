@@ -74,11 +74,12 @@ mod service;
 mod shared_run;
 mod shrink;
 mod sim;
+mod tasks;
 mod watch;
 mod world;
 
 pub use checkers::Violation;
-pub use client::{Client, ClientParts, Failure, Rounds, Running, Task, Workload};
+pub use client::{Client, ClientParts, Failure, Rounds, Running, Workload};
 pub use coverage::Coverage;
 pub use exhaust::{DecisionPoint, Exhaustion, Explored, FaultPlan, Flaw, PointFault, PointKind};
 pub use faults::{Fault, FaultAction, FaultKind, Faults};
@@ -90,8 +91,9 @@ pub use scenarios::Scenario;
 pub use shared_run::Run;
 pub use shrink::Shrunk;
 pub use sim::Sim;
+pub use tasks::Task;
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+mod readme {}

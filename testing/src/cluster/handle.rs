@@ -100,10 +100,10 @@ impl TestCluster {
     }
 
     /// Keeps a member from applying transactions until the guard is dropped. The member serves
-    /// stale reads, and answers writes sent to it once it has caught up; later requests on the same
-    /// connection wait behind them. New sessions begin once it has caught up. Sessions that have
-    /// seen newer state are refused. `sync` makes the member apply everything committed so far;
-    /// then it lags again.
+    /// stale reads, and responds to writes sent to it once it has caught up; later requests on the
+    /// same connection wait behind them. New sessions begin once it has caught up. Sessions that
+    /// have seen newer state are refused. `sync` makes the member apply everything committed so
+    /// far; then it lags again.
     ///
     /// The member stays in the quorum. A leader never lags: a member that is elected catches up,
     /// and lags again after it is deposed.

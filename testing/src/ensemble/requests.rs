@@ -86,7 +86,7 @@ fn read(state: &mut State, here: Place, session: i64, xid: i32, request: Request
     state.members[at].read_in_turn(id, xid, request);
 }
 
-/// Answers a request with an error, without applying it.
+/// Responds to a request with an error, without applying it.
 pub(crate) fn refuse(state: &mut State, here: Place, xid: i32, request: &Request, code: ErrorCode) {
     let member = &mut state.members[here.member];
     member.connections_mut().count_request(here.connection, request.opcode());
@@ -94,8 +94,8 @@ pub(crate) fn refuse(state: &mut State, here: Place, xid: i32, request: &Request
     state.members[here.member].fail_in_turn(here.connection, xid, request.opcode(), code);
 }
 
-/// Answers a request with an undecodable body by an error, as Apache ZooKeeper does. The connection
-/// continues. In 3.8 such a write uses a zxid, in 3.9 only a multi does.
+/// Responds to a request with an undecodable body with an error, as Apache ZooKeeper does. The
+/// connection continues. In 3.8 such a write uses a zxid, in 3.9 only a multi does.
 pub(crate) fn malformed(state: &mut State, here: Place, xid: i32, opcode: OpCode) {
     let Place { member: at, connection: id } = here;
     state.members[at].connections_mut().count_received(id);
@@ -125,7 +125,7 @@ pub(crate) fn malformed(state: &mut State, here: Place, xid: i32, opcode: OpCode
     }
 }
 
-/// Answers a request with an unknown opcode, and ends the connection, as Apache ZooKeeper does.
+/// Responds to a request with an unknown opcode, and ends the connection, as Apache ZooKeeper does.
 pub(crate) fn unimplemented(state: &mut State, here: Place, xid: i32) {
     let connections = state.members[here.member].connections_mut();
     connections.count_received(here.connection);
@@ -141,8 +141,8 @@ fn touch(state: &mut State, here: Place) {
     }
 }
 
-/// Answers a SASL token without a token: SASL is not configured, and nothing is proven. A request
-/// without a token ends the connection.
+/// Responds to a SASL token without a token: SASL is not configured, and nothing is proven. A
+/// request without a token ends the connection.
 fn exchange_token(state: &mut State, here: Place, xid: i32, token: &SaslToken) {
     if token.token.is_none() {
         state.cut(here);

@@ -24,7 +24,7 @@ use crate::session::{Session, Sessions};
 /// Each part keeps its own invariants. This type keeps the invariants between parts:
 /// * the connection of a session exists and has that session;
 /// * each member that follows applies every transaction, in order, and the member that received it
-///   answers;
+///   responds;
 /// * after a change of the quorum, connections and sessions match the new roles of members.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -230,7 +230,8 @@ impl State {
 
     // Transactions.
 
-    /// Commits a transaction. Each member applies it when due; the member that received it answers.
+    /// Commits a transaction. Each member applies it when due; the member that received it
+    /// responds.
     pub(super) fn commit(
         &mut self,
         session: i64,

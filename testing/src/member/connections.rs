@@ -37,7 +37,7 @@ enum Waiting {
     Other(Deferred),
 }
 
-/// A request without a transaction, answered after the transactions before it.
+/// A request without a transaction. Its response comes after the transactions before it.
 #[derive(Debug)]
 pub(super) enum Deferred {
     Read {
@@ -223,7 +223,7 @@ impl Connections {
         }
     }
 
-    /// Removes the first transaction from the queue: it was applied and answered.
+    /// Removes the first transaction from the queue: it was applied, and the response is sent.
     pub(super) fn transaction_done(&mut self, id: ConnectionId) {
         if let Some(connection) = self.by_id.get_mut(&id) {
             connection.waiting.pop_front();
@@ -258,7 +258,7 @@ impl Connections {
         }
     }
 
-    /// Answers a handshake as of a transaction.
+    /// Responds to a handshake as of a transaction.
     pub(super) fn shake_hands(&mut self, id: ConnectionId, zxid: i64, handshake: &Handshake) {
         let now = self.clock.now();
         let Some(connection) = self.by_id.get_mut(&id) else { return };
@@ -278,7 +278,7 @@ impl Connections {
         });
     }
 
-    /// Answers a request as of a transaction.
+    /// Responds to a request as of a transaction.
     pub(super) fn answer(
         &mut self,
         id: ConnectionId,

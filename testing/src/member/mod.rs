@@ -1,5 +1,5 @@
 //! A single server: tree, watches and connections. State shared by an ensemble is in
-//! [`crate::ensemble`]. No I/O and no waiting: answers and events go to the outboxes of
+//! [`crate::ensemble`]. No I/O and no waiting: responses and events go to the outboxes of
 //! connections.
 
 mod connections;

@@ -67,7 +67,7 @@ impl Outbox {
             return false;
         }
         // Requests wait above the high water mark. Only watch events exceed it, and reads that a
-        // lagging server answers all together.
+        // lagging server responds to all together.
         if queue.bytes.len() + queue.sending > self.limit {
             tracing::info!(limit = self.limit, "disconnected: the client does not read");
             drop(queue);

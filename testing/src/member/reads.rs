@@ -1,4 +1,4 @@
-//! [`Reader`]: answers requests that need no transaction.
+//! [`Reader`]: responds to requests that need no transaction.
 
 use bytes::Bytes;
 use zk_curator_proto::records::{
@@ -16,7 +16,7 @@ use crate::tree::{Node, Tree};
 use crate::version::ZooKeeperVersion;
 use crate::watch::{WatchMode, WatchTable};
 
-/// Answers one request that needs no transaction, at one member.
+/// Responds to one request that needs no transaction, at one member.
 pub(super) struct Reader<'a> {
     pub(super) config: &'a Config,
     pub(super) tree: &'a Tree,

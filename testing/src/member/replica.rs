@@ -165,7 +165,7 @@ impl Member {
         std::mem::take(&mut self.changes)
     }
 
-    /// Answers the request or handshake of a transaction that was just applied.
+    /// Responds to the request or handshake of a transaction that was just applied.
     pub(crate) fn reply(&mut self, origin: &Origin, response: Result<&Response, ErrorCode>) {
         let id = origin.place.connection;
         match &origin.reply {
@@ -174,7 +174,7 @@ impl Member {
         }
     }
 
-    /// Answers a request as of the last transaction.
+    /// Responds to a request as of the last transaction.
     pub(crate) fn answer(
         &mut self,
         id: ConnectionId,
@@ -190,7 +190,7 @@ impl Member {
         self.connections.wait_for_transaction(id);
     }
 
-    /// Answers the requests behind a transaction that was applied.
+    /// Responds to the requests behind a transaction that was applied.
     pub(crate) fn go_on(&mut self, id: ConnectionId) {
         self.connections.transaction_done(id);
         while let Some(request) = self.connections.next_deferred(id) {
@@ -198,14 +198,14 @@ impl Member {
         }
     }
 
-    /// Answers a request without a transaction, after everything before it.
+    /// Responds to a request without a transaction, after everything before it.
     pub(crate) fn read_in_turn(&mut self, id: ConnectionId, xid: i32, request: Request) {
         if let Some(request) = self.connections.defer(id, Deferred::Read { xid, request }) {
             self.answer_deferred(id, request);
         }
     }
 
-    /// Answers with an error, after everything before it.
+    /// Responds with an error, after everything before it.
     pub(crate) fn fail_in_turn(
         &mut self,
         id: ConnectionId,

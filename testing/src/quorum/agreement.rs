@@ -135,7 +135,7 @@ impl Quorum {
         self.peers[at].read_only
     }
 
-    /// Returns `true` if a member answers clients.
+    /// Returns `true` if a member responds to clients.
     pub(crate) fn serves(&self, at: MemberId) -> bool {
         self.peers[at].role != Role::Looking || self.peers[at].read_only
     }

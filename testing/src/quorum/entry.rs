@@ -56,7 +56,7 @@ pub(crate) enum Action {
     Lead,
 }
 
-/// The connection to answer, and the form of the response.
+/// The connection that gets the response, and its form.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     pub(crate) place: Place,

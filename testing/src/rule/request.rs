@@ -81,7 +81,7 @@ impl<'a> RuleRequest<'a> {
         self.is(OpCode::Multi)
     }
 
-    /// Returns `true` if Apache ZooKeeper may answer the request with `Throttled`
+    /// Returns `true` if Apache ZooKeeper may respond to the request with `Throttled`
     /// (`zookeeper.throttled_op_wait_time`): all requests except pings, the end of the session, and
     /// authentication. A transaction is throttled as a whole. It is meant for rules of an
     /// overloaded server, together with [`Verdict::Refuse`](crate::Verdict::Refuse).

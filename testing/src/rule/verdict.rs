@@ -19,7 +19,7 @@ pub enum Verdict {
     /// delay, and other connections are not delayed. Dropping the guard of the rule does not
     /// shorten the delay; [`RuleGuard::end`](crate::RuleGuard::end) ends it.
     Delay(Duration),
-    /// The request is answered with this error and not applied.
+    /// The response is this error, and the request is not applied.
     Refuse(ErrorCode),
     /// The request is not applied. Earlier responses and events are still sent, then the connection
     /// ends.

@@ -192,7 +192,7 @@ impl TestServerBuilder {
     }
 
     /// Enables or disables `reconfig` (`reconfigEnabled`). The server never changes its membership.
-    /// If enabled, it answers `Unimplemented`, as a standalone Apache ZooKeeper does, and
+    /// If enabled, it responds with `Unimplemented`, as a standalone Apache ZooKeeper does, and
     /// `ReconfigDisabled` otherwise. Default: `false`.
     pub const fn reconfig_enabled(mut self, enabled: bool) -> Self {
         self.config.reconfig_enabled = enabled;

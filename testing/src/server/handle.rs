@@ -201,7 +201,7 @@ impl TestServer {
     }
 
     /// Suspends the server until [`TestServer::release`], as if its process were stopped: it
-    /// accepts connections and bytes, but answers nothing, and no session expires. The other
+    /// accepts connections and bytes, but responds to nothing, and no session expires. The other
     /// members of a [`TestCluster`](crate::TestCluster) continue without a held member, and expire
     /// sessions. Requests in a [`Verdict::Delay`] wait as well. The methods of this handle still
     /// work.
@@ -239,8 +239,8 @@ impl TestServer {
     ///
     /// A read-only server refuses clients that do not accept one ([`ConnectRequest::read_only`]),
     /// and older sessions. Older sessions do not expire in read-only mode, and have their full
-    /// timeout afterwards. The server answers writes and `sync` with [`ErrorCode::NotReadOnly`].
-    /// Its own sessions are local, and end with read-only mode.
+    /// timeout afterwards. The server responds to writes and `sync` with
+    /// [`ErrorCode::NotReadOnly`]. Its own sessions are local, and end with read-only mode.
     ///
     /// [`ConnectRequest::read_only`]: zk_curator_proto::records::ConnectRequest::read_only
     pub fn set_read_only(&self, read_only: bool) {

@@ -325,7 +325,7 @@ fn has_unknown_flags(op: &MultiOp) -> bool {
 }
 
 /// Returns the meaning of a create in a multi. The container flag always makes a container.
-/// Otherwise 3.8 follows the flags, and answers `create2` like `create`, while 3.9 follows the
+/// Otherwise 3.8 follows the flags, and responds to `create2` as to `create`, while 3.9 follows the
 /// opcode.
 pub(super) fn as_in_multi(op: MultiOp, version: ZooKeeperVersion) -> MultiOp {
     let (body, plain): (_, fn(CreateRequest) -> MultiOp) = match op {

@@ -100,7 +100,7 @@ async fn transcript(
         zk.send(before()).await;
     }
     zk.send(request).await;
-    // Apache ZooKeeper may answer a request behind the end of the session.
+    // Apache ZooKeeper may respond to a request behind the end of the session.
     let follows = opcode != OpCode::CloseSession;
     if follows {
         zk.send(before()).await;
@@ -250,7 +250,7 @@ async fn replies_before_a_lost_request_arrive() {
                 zk.send(Request::Ping).await;
             }
             zk.send(create_a()).await;
-            // It is not answered, whatever follows.
+            // It has no response, whatever follows.
             zk.send(Request::Ping).await;
             for _ in 0..10 {
                 assert!(zk.reply().await.is_some());

@@ -322,7 +322,7 @@ fn a_give_up_that_arrives_late_is_refused() {
 }
 
 /// A member of a slot that may run once is gone. Another one gives the slot up, and the next slot
-/// is due before that is answered.
+/// is due before the response to that.
 #[test]
 fn a_slot_that_is_being_given_up_stops_no_other() {
     simulated_on(Stage::with_two, async |(stage, doomed, zk)| {

@@ -213,7 +213,7 @@ fn the_tree_is_walked() {
         after(state(), keys("6").into_iter().chain([root.clone(), enter.clone()]));
     assert_eq!(effect, Some(TuiEffect::List("/a".to_owned())));
     assert!(names(&inside).is_empty());
-    // An answer that was on the way is for another node.
+    // A response that was on the way is for another node.
     let (inside, _) = after(inside, [root.clone(), list("/a", vec![child("c", 0)])]);
     assert_eq!(names(&inside), ["c"]);
     let (reading, effect) = after(inside, [enter]);

@@ -111,16 +111,12 @@ impl ExchangeTurns {
     }
 }
 
-/// The mechanism, with settings.
-#[derive(Debug)]
-pub(crate) struct Gssapi(pub(crate) Kerberos);
-
-impl SaslMechanism for Gssapi {
+impl SaslMechanism for Kerberos {
     fn start(&self, host: &str) -> Box<dyn SaslExchange> {
-        let service = self.0.service(host);
+        let service = self.service(host);
         let name = Arc::from(service.name());
-        let turn = Some(self.0.turns.of(&name));
-        let context = KerberosContext::new(self.0.client.clone(), service);
+        let turn = Some(self.turns.of(&name));
+        let context = KerberosContext::new(self.client.clone(), service);
         Box::new(KerberosExchange {
             service: name,
             inner: Some(GssapiExchange::new(context)),
@@ -234,7 +230,7 @@ mod tests {
         let [a, b] = ["zookeeper@a", "zookeeper@b"].map(Arc::from);
         let held = kerberos.turns.of(&a).try_acquire_owned().unwrap();
         // The clone of the settings has the same turns.
-        let mut exchange = Gssapi(kerberos.clone()).start("a");
+        let mut exchange = kerberos.clone().start("a");
         let SaslStep::Pending(SaslWork { mut future, .. }) = exchange.begin() else { panic!() };
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());

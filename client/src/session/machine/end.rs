@@ -201,7 +201,7 @@ impl SessionMachine {
         self.effects.push_back(SessionEffect::Done);
     }
 
-    /// Detaches, if the client is detaching and all earlier requests are answered.
+    /// Detaches, if the client is detaching and all earlier requests have responses.
     pub(super) fn detach_if_done(&mut self) {
         let detaching = self.closing.as_ref().is_some_and(|closing| closing.detach);
         if detaching && self.in_flight.is_empty() && self.queued.is_empty() {

@@ -87,7 +87,7 @@ pub(super) enum SessionEffect {
 /// It has no clock, no task and no socket of its own. Every method takes the time. The driver
 /// performs [`SessionMachine::next_effect`], writes [`SessionMachine::output`], and calls
 /// [`SessionMachine::on_timer`] at [`SessionMachine::next_timer`]. A state is published before the
-/// requests that fail with it are answered.
+/// results of the requests that fail with it.
 #[derive(Debug)]
 pub(crate) struct SessionMachine {
     states: Arc<StateHub>,

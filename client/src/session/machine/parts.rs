@@ -129,8 +129,8 @@ pub(super) struct Times {
     pub(super) last_response: Instant,
     /// The last time that the driver woke up late, and the delay.
     pub(super) late: Option<(Instant, Duration)>,
-    /// The time at which the last answered request was sent, at the earliest: the server has seen
-    /// the session at this time or later.
+    /// The time at which the last request with a response was sent, at the earliest: the server has
+    /// seen the session at this time or later.
     pub(super) seen_alive: Instant,
     /// The time at which the last connection was lost, or the session was granted.
     pub(super) lost_at: Instant,

@@ -15,6 +15,7 @@ use super::armed::{ArmedMode, AskedWatch, Tables};
 use super::event::FiredWatch;
 use super::kinds::{ALL_KINDS, Kinds, WatchKind};
 use super::{PersistentEvent, WatchEnded, WatchedEvent};
+use crate::path::ancestors;
 
 /// The requests that the server needs so that it has the wanted watches on a path, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -441,14 +442,4 @@ impl Chunk {
             WatchKind::Recursive => &mut self.recursive,
         }
     }
-}
-
-/// Returns a path and all paths above it, up to the root.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(path), |path| match path.rfind('/') {
-        _ if *path == "/" => None,
-        Some(0) => Some("/"),
-        Some(slash) => Some(&path[..slash]),
-        None => None,
-    })
 }

@@ -1,18 +1,18 @@
 //! The watches on one path.
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use zk_curator_proto::Request;
 use zk_curator_proto::records::{SetWatches, SetWatches2};
 
 use crate::watch::armed::{ArmedMode, Tables};
-use crate::watch::event::WatchSender;
+use crate::watch::event::WatchOutcome;
 use crate::watch::kinds::{Kinds, WatchKind};
 use crate::watch::{PersistentEvent, WatchEnded};
 
 /// The receivers of an event.
 #[derive(Debug)]
 pub(crate) enum EventSink {
-    Once(WatchSender),
+    Once(oneshot::Sender<WatchOutcome>),
     Stream(mpsc::UnboundedSender<PersistentEvent>),
 }
 

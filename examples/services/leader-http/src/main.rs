@@ -1,9 +1,9 @@
-//! An HTTP service of several processes, one of which leads. It also answers without ZooKeeper, and
-//! leaves the election before it ends.
+//! An HTTP service of several processes, one of which leads. It also responds without ZooKeeper,
+//! and leaves the election before it ends.
 //!
 //! | request | response |
 //! |---|---|
-//! | `GET /live` | 200 as long as the process answers |
+//! | `GET /live` | 200 as long as the process responds |
 //! | `GET /ready` | 200 if the process should get requests, otherwise 503, with the health of the connection |
 //! | `GET /leader` | `true` if this process leads |
 //! | `GET /metrics` | the metrics of this process, for Prometheus |

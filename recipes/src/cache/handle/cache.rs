@@ -78,7 +78,7 @@ impl CuratorCache {
         }
     }
 
-    /// Returns the reason why a cache that has ended does not answer.
+    /// Returns the reason why a cache that has ended returns nothing.
     fn end(&self, contents: &Contents) -> Error {
         contents.failed.clone().unwrap_or_else(|| Error::closed("cache", &self.shared.root))
     }
@@ -386,7 +386,7 @@ impl CuratorCache {
     pub async fn close(&self) {
         self.stop();
         self.shared.find(|contents| contents.ended.then_some(())).await;
-        // The server answers requests in their order, so the watch was removed before this
+        // The server responds to requests in their order, so the watch was removed before this
         // response. Without a connection there is no watch.
         drop(self.shared.zk.exists(self.path()).deadline(PAUSE).await);
     }

@@ -58,20 +58,14 @@ pub(crate) struct Unread {
     pub(crate) depth: usize,
 }
 
-/// A read under way.
-#[derive(Debug)]
-struct ReadFlight {
-    bytes: usize,
-    unread: Option<Unread>,
-}
-
 /// The reads under way, and the known sizes at each depth.
 #[derive(Debug)]
 pub(crate) struct ReadPace {
     /// The maximum number of bytes in flight.
     most: usize,
     bytes: usize,
-    flights: BTreeMap<u64, ReadFlight>,
+    /// Each with its bytes, and with its node if that was unknown.
+    flights: BTreeMap<u64, (usize, Option<Unread>)>,
     /// The number of unread nodes under way, by their parents.
     groups: BTreeMap<Box<str>, usize>,
     levels: Vec<PaceLevel>,
@@ -117,12 +111,12 @@ impl ReadPace {
         if let Some(unread) = &unread {
             *self.groups.entry(unread.parent.clone()).or_default() += 1;
         }
-        self.flights.insert(id, ReadFlight { bytes, unread });
+        self.flights.insert(id, (bytes, unread));
     }
 
     /// Ends a read. Returns the node if it was unknown before.
     pub(crate) fn landed(&mut self, id: u64) -> Option<Unread> {
-        let ReadFlight { bytes, unread } = self.flights.remove(&id)?;
+        let (bytes, unread) = self.flights.remove(&id)?;
         self.bytes = self.bytes.saturating_sub(bytes);
         let unread = unread?;
         if let Some(count) = self.groups.get_mut(&unread.parent) {

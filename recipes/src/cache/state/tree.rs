@@ -161,8 +161,20 @@ impl CacheTree {
 
     /// The nodes that have been read at and below a path: parents before their children, and these
     /// in the order of their names.
-    pub(crate) fn walk(&self, path: &str) -> TreeWalk<'_> {
-        TreeWalk { todo: self.entry(path).into_iter().collect() }
+    pub(crate) fn walk<'t>(
+        &'t self,
+        path: &str,
+    ) -> impl Iterator<Item = &'t Arc<CachedNode>> + use<'t> {
+        let mut todo: Vec<&'t TreeEntry> = self.entry(path).into_iter().collect();
+        std::iter::from_fn(move || {
+            loop {
+                let entry = todo.pop()?;
+                todo.extend(entry.dir.iter().flat_map(|dir| dir.children.values().rev()));
+                if let Some(node) = &entry.node {
+                    return Some(node);
+                }
+            }
+        })
     }
 
     /// The paths of the places at and below a path, read or not, parents before their children, and
@@ -230,26 +242,6 @@ pub(crate) fn below(path: &str) -> (Bound<Box<str>>, Bound<Box<str>>) {
 pub(crate) fn take_below<V>(map: &mut BTreeMap<Box<str>, V>, path: &str) -> Vec<(Box<str>, V)> {
     let below: Vec<_> = map.range(below(path)).map(|(path, _)| path.clone()).collect();
     below.into_iter().filter_map(|path| map.remove_entry(&path)).collect()
-}
-
-/// Nodes of a tree: parents before their children.
-#[derive(Debug)]
-pub(crate) struct TreeWalk<'a> {
-    todo: Vec<&'a TreeEntry>,
-}
-
-impl<'a> Iterator for TreeWalk<'a> {
-    type Item = &'a Arc<CachedNode>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let entry = self.todo.pop()?;
-            self.todo.extend(entry.dir.iter().flat_map(|dir| dir.children.values().rev()));
-            if let Some(node) = &entry.node {
-                return Some(node);
-            }
-        }
-    }
 }
 
 /// The path of the parent; `None` for the root of ZooKeeper.

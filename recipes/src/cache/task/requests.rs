@@ -90,7 +90,7 @@ impl Requests {
         Box::pin(async move {
             let outcome = match asked.await {
                 Ok(_) => CheckpointOutcome::Answered,
-                // A quorum has also answered if the root must not be read. A read-only server
+                // A quorum has also responded if the root must not be read. A read-only server
                 // confirms nothing.
                 Err(error)
                     if request == CheckpointRequest::Gate && error.kind() == ErrorKind::NoAuth =>

@@ -41,14 +41,12 @@ pub(crate) fn is_unsupported(error: &Error) -> bool {
 /// The purpose of a watch.
 type WatchPurpose = (Box<str>, ReadKind);
 
-type FiredPath = (WatchPurpose, Result<WatchedEvent, WatchEnded>);
-
 /// One-shot watches. After a reconnect the client sets them again, and the server reports missed
 /// changes.
 pub(crate) struct SingleWatches {
     zk: CuratorFramework,
     root: String,
-    watches: FuturesUnordered<BoxFuture<'static, FiredPath>>,
+    watches: FuturesUnordered<BoxFuture<'static, (WatchPurpose, Result<WatchedEvent, WatchEnded>)>>,
     /// The purpose of each.
     places: BTreeSet<WatchPurpose>,
     states: Pin<Box<dyn Stream<Item = ConnectionStatus> + Send>>,
@@ -171,14 +169,12 @@ pub(crate) async fn read_watched(
     (results, watches)
 }
 
-type SourceRead = (Result<ReadResult, Error>, Option<Watch>);
-
 async fn data(
     zk: &CuratorFramework,
     root: &str,
     path: &str,
     decompressed: Option<bool>,
-) -> SourceRead {
+) -> (Result<ReadResult, Error>, Option<Watch>) {
     loop {
         let mut read = zk.get_data(path);
         match decompressed {
@@ -207,7 +203,7 @@ async fn data(
     }
 }
 
-async fn names(zk: &CuratorFramework, path: &str) -> SourceRead {
+async fn names(zk: &CuratorFramework, path: &str) -> (Result<ReadResult, Error>, Option<Watch>) {
     match zk.children(path).watched().await {
         Ok(Watched { value: (names, _), watch, .. }) => {
             (Ok(ReadResult::Children { names }), Some(watch))

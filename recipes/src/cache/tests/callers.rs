@@ -190,7 +190,7 @@ impl Model {
         self.submit(number);
     }
 
-    /// The server answers a request without reads.
+    /// The server responds to a request without reads.
     pub(super) fn serve_asked(&mut self, number: u64, fault: Option<Fault>) {
         let Some(asked) = self.callers.asked.iter().find(|asked| asked.number == number) else {
             return;

@@ -16,7 +16,7 @@ pub(super) fn node_at(path: &str, czxid: i64, num_children: i32, pzxid: i64) -> 
     CacheReadAnswer::Data(CachedNode::new(path, Bytes::new(), stat))
 }
 
-/// Answers every requested read, until there is none.
+/// Responds to every requested read, until there is none.
 pub(super) fn serve(state: &mut TreeState, answer: impl Fn(&str, ReadKind) -> CacheReadAnswer) {
     loop {
         let jobs = state.next_batch();

@@ -129,7 +129,7 @@ fn a_read_from_before_an_outage_is_not_final() {
     );
 }
 
-/// Of two requests that are tried again, the second is answered before another outage, and the
+/// Of two requests that are tried again, the second has its response before another outage, and the
 /// first one after it.
 #[test]
 fn a_read_from_before_a_replaced_parent_restores_nothing() {

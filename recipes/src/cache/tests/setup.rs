@@ -13,7 +13,7 @@ pub(super) enum Step {
     WriteElsewhere,
     /// The client sends a request.
     Send,
-    /// The server answers the next request. One read of it may fail, or not be answered.
+    /// The server responds to the next request. One read of it may fail, or have no response.
     Serve(Option<(usize, Fault)>),
     /// This many of the sent messages arrive.
     Receive(usize),
@@ -53,7 +53,7 @@ pub(super) enum Step {
 /// Why a read has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It was not answered.
+    /// It has no response.
     Lost,
     /// The server refuses to read anything.
     Refused,
@@ -67,7 +67,7 @@ pub(super) enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     None,
-    /// Answers come before the events that they show.
+    /// Responses come before the events that they show.
     LateEvents,
     /// Nothing is read again after an outage.
     NoSweep,
@@ -75,7 +75,7 @@ pub(super) enum Flaw {
     LostDeletions,
     /// A checkpoint wrongly counts as reached immediately.
     EarlyCheckpoint,
-    /// A barrier wrongly counts as answered immediately.
+    /// A barrier wrongly counts as reached immediately.
     EarlyBarrier,
     /// A refresh is taken for done when it was asked for.
     EarlyRefresh,

@@ -33,7 +33,7 @@ use crate::cache::state::ReadsLeft;
 pub(crate) enum CheckpointStanding {
     /// The watch reports nothing, because there is no connection.
     Disarmed,
-    /// The contents may be newer than the server. Nothing is read until a quorum has answered.
+    /// The contents may be newer than the server. Nothing is read until a quorum has responded.
     Ahead,
     /// Changes may have been missed whose reads are not requested yet.
     Behind,

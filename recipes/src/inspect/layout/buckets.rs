@@ -151,10 +151,10 @@ fn jobs(node: &Node) -> Option<Finding> {
     draft.inside(executing);
     let leases = node.get(LEASES);
     leases.into_iter().for_each(|leases| draft.inside(leases));
-    let leased: BTreeMap<&str, &Node> = leases
+    let claims: BTreeMap<&str, &Node> = leases
         .iter()
         .flat_map(|leases| &leases.children)
-        .map(|lease| (lease.name(), lease))
+        .map(|claim| (claim.name(), claim))
         .collect();
     let mut attempts: Vec<_> = executing.children.iter().collect();
     attempts
@@ -168,8 +168,8 @@ fn jobs(node: &Node) -> Option<Finding> {
         contender.label = record.worker.into();
         contender.session = Some(SessionId::new(record.session));
         draft.holds(contender);
-        if let Some(lease) = leased.get(attempt.name()) {
-            draft.part_of_session(lease, Role::Lease);
+        if let Some(claim) = claims.get(attempt.name()) {
+            draft.part_of_session(claim, Role::Claim);
         }
     }
     draft.inside(pending);

@@ -31,19 +31,19 @@ fn curators(node: &Node) -> Option<Finding> {
         let (first, rest) = contenders(&draft, locks, &mutex(tag::LOCK));
         first.into_iter().chain(rest).collect()
     });
-    let leases = leases_of(&draft, leases);
-    // A client has one request at a time: its other leases are held. It waits once, for its turn.
-    let requested = leases.iter().rposition(|lease| is_requested(lease, acquirers.first()));
-    for (place, lease) in leases.into_iter().enumerate() {
+    let permits = permits_of(&draft, leases);
+    // A client has one request at a time: its other permits are held. It waits once, for its turn.
+    let requested = permits.iter().rposition(|permit| is_requested(permit, acquirers.first()));
+    for (place, permit) in permits.into_iter().enumerate() {
         if Some(place) == requested {
-            draft.part_of(&lease);
+            draft.part_of(&permit);
             // Java's Curator has the label of the client only here.
-            if let Some(turn) = acquirers.first_mut().filter(|_| !lease.label.is_empty()) {
-                turn.is_revoked |= lease.is_revoked;
-                turn.label = lease.label;
+            if let Some(turn) = acquirers.first_mut().filter(|_| !permit.label.is_empty()) {
+                turn.is_revoked |= permit.is_revoked;
+                turn.label = permit.label;
             }
         } else {
-            draft.holds(lease);
+            draft.holds(permit);
         }
     }
     for mut acquirer in acquirers {
@@ -53,11 +53,11 @@ fn curators(node: &Node) -> Option<Finding> {
     Some(draft.finish())
 }
 
-/// Returns `true` for a lease that its client has created, but waits for: it still has the turn,
-/// since before the lease.
-fn is_requested(lease: &Contender, turn: Option<&Contender>) -> bool {
+/// Returns `true` for a permit whose node its client has created, but that it waits for: it still
+/// has the turn, since before the node.
+fn is_requested(permit: &Contender, turn: Option<&Contender>) -> bool {
     turn.is_some_and(|turn| {
-        lease.session.is_some() && lease.session == turn.session && lease.token() > turn.token()
+        permit.session.is_some() && permit.session == turn.session && permit.token() > turn.token()
     })
 }
 
@@ -65,7 +65,7 @@ fn is_requested(lease: &Contender, turn: Option<&Contender>) -> bool {
 fn leases_alone(node: &Node) -> Option<Finding> {
     has_leases(node).then(|| {
         let mut draft = FindingDraft::new(node, RecipeKind::Semaphore, Library::Curator);
-        leases_of(&draft, node).into_iter().for_each(|lease| draft.holds(lease));
+        permits_of(&draft, node).into_iter().for_each(|permit| draft.holds(permit));
         draft.finish()
     })
 }
@@ -74,10 +74,10 @@ fn has_leases(node: &Node) -> bool {
     node.children.iter().any(|child| is_tagged(child.name(), tag::LEASE))
 }
 
-/// The leases in the order of their creation. None of them waits for another by its name.
-fn leases_of(draft: &FindingDraft<'_>, node: &Node) -> Vec<Contender> {
+/// The permits in the order of their creation. None of them waits for another by its name.
+fn permits_of(draft: &FindingDraft<'_>, node: &Node) -> Vec<Contender> {
     let rule = OrderRule { waits_for: Vec::new(), ..OrderRule::exclusive(tag::LEASE) };
-    contenders(draft, node, &[(rule, Role::Lease)]).0
+    contenders(draft, node, &[(rule, Role::Permit)]).0
 }
 
 /// The limit of kazoo's semaphore is the data of its node. Clients that wait are in a lock next to
@@ -89,10 +89,10 @@ fn kazoos(node: &Node) -> Option<Finding> {
     }
     let mut draft = FindingDraft::new(node, RecipeKind::Semaphore, Library::Kazoo);
     draft.details(Details::Semaphore { limit: Some(limit) });
-    let mut leases: Vec<_> = node.children.iter().filter(|child| is_hex(child.name())).collect();
-    leases.sort_by_key(|lease| (lease.czxid().unwrap_or(i64::MAX), lease.name().to_owned()));
-    for lease in leases {
-        draft.holds(draft.contender(lease, Role::Lease, None));
+    let mut permits: Vec<_> = node.children.iter().filter(|child| is_hex(child.name())).collect();
+    permits.sort_by_key(|permit| (permit.czxid().unwrap_or(i64::MAX), permit.name().to_owned()));
+    for permit in permits {
+        draft.holds(draft.contender(permit, Role::Permit, None));
     }
     Some(draft.finish())
 }

@@ -142,7 +142,7 @@ fn semaphores() {
          locks/_c_{d}-lock-0000000010 @3
          leases/note",
         "semaphore of Curator
-         holds lease leases/_c_{a}-lease-0000000004
+         holds permit leases/_c_{a}-lease-0000000004
          waits acquirer locks/_c_{b}-lock-0000000009
          waits acquirer locks/_c_{d}-lock-0000000010
          part leases
@@ -161,7 +161,7 @@ fn semaphores() {
     assert_recognised(
         "_c_{a}-lease-0000000004 @1",
         "semaphore of Curator
-         holds lease _c_{a}-lease-0000000004",
+         holds permit _c_{a}-lease-0000000004",
     );
     let kazoos = ". =2
          {B} @1 =holder
@@ -169,8 +169,8 @@ fn semaphores() {
     assert_recognised(
         kazoos,
         "semaphore of kazoo
-         holds lease {B}
-         holds lease {A}",
+         holds permit {B}
+         holds permit {A}",
     );
     let finding = recognise(&tree("/r", kazoos));
     assert_eq!(finding.details, Details::Semaphore { limit: Some(2) });

@@ -21,7 +21,11 @@ pub(crate) struct FeedMachine {
     blocked: BlockedItems,
     parent: FeedParent,
     buckets: BucketList,
-    refresh: FeedRefresh,
+    /// The number of taken items after which a check is due for items that come before those of
+    /// the list.
+    refresh_after: u32,
+    /// The number of items that were taken since the last check.
+    taken: u32,
     listing: FeedListing,
     /// The time without an event after which claims of other consumers are read.
     quiet: Duration,
@@ -35,14 +39,6 @@ struct FeedParent {
     /// Its state when it was listed.
     listed: Option<ParentStat>,
     watch: WatchState,
-}
-
-/// The condition for a check for items that come before those of the list.
-#[derive(Debug)]
-struct FeedRefresh {
-    /// The number of items after which a check is due.
-    after: u32,
-    taken: u32,
 }
 
 /// A listing in progress.
@@ -67,7 +63,8 @@ impl FeedMachine {
             blocked: BlockedItems::default(),
             parent: FeedParent::default(),
             buckets: BucketList::default(),
-            refresh: FeedRefresh { after: refresh_after, taken: 0 },
+            refresh_after,
+            taken: 0,
             listing: FeedListing::default(),
             quiet: QUIET,
             is_looking: false,
@@ -218,7 +215,7 @@ impl FeedMachine {
 
     /// Returns `true` if buckets are watched, so that events report better items.
     const fn watches_buckets(&self) -> bool {
-        self.listing.order.is_watched || (self.is_reordered() && self.refresh.after != u32::MAX)
+        self.listing.order.is_watched || (self.is_reordered() && self.refresh_after != u32::MAX)
     }
 
     fn buckets_listed(
@@ -273,7 +270,7 @@ impl FeedMachine {
             !blocked.contains(name.as_str()) && wall.is_none_or(|wall| *place < wall)
         });
         self.items.fill(listed, left.iter().all(String::is_empty));
-        self.refresh.taken = 0;
+        self.taken = 0;
     }
 
     fn has_fired(&self) -> bool {
@@ -419,7 +416,7 @@ impl FeedMachine {
     /// Notes that an item has been taken, or will be.
     pub(crate) fn took(&mut self) {
         self.items.took();
-        self.refresh.taken = self.refresh.taken.saturating_add(1);
+        self.taken = self.taken.saturating_add(1);
     }
 
     /// Notes that an item is delivered under a claim.
@@ -438,7 +435,7 @@ impl FeedMachine {
     }
 
     pub(crate) const fn refresh_after(&self) -> u32 {
-        self.refresh.after
+        self.refresh_after
     }
 
     /// Returns `true` if new items may come before old ones.
@@ -448,7 +445,7 @@ impl FeedMachine {
 
     /// Returns `true` if a check for new items that come before those of the list is due.
     pub(crate) const fn is_refresh_due(&self) -> bool {
-        self.is_reordered() && self.refresh.taken >= self.refresh.after
+        self.is_reordered() && self.taken >= self.refresh_after
     }
 
     /// Returns `true` if such a check is useful, that is, if there is a list, or the caller has
@@ -460,7 +457,7 @@ impl FeedMachine {
     /// Processes the current stat of the parent: discards the list if there are new items. Returns
     /// `true` if it did.
     pub(crate) fn refreshed(&mut self, stat: Option<ParentStat>) -> bool {
-        self.refresh.taken = 0;
+        self.taken = 0;
         let Some(listed) = self.parent.listed else { return false };
         let is_new =
             stat.is_none_or(|stat| stat.czxid != listed.czxid || stat.created_since(listed) != 0);

@@ -10,9 +10,9 @@ mod buckets;
 pub(in crate::queue) mod choices;
 pub(in crate::queue) mod driver;
 pub(in crate::queue) mod effects;
+#[cfg(test)]
+mod feed_model;
 pub(in crate::queue) mod items;
 pub(in crate::queue) mod machine;
-#[cfg(test)]
-mod model;
 mod watch_state;
 mod watches;

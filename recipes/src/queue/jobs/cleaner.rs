@@ -19,7 +19,7 @@ use crate::leader::{self, LeaderSelector};
 use crate::queue::error::Error;
 use crate::queue::wire::name::NamingRules;
 
-/// The minimum time from one check to the next, because leases change with every job.
+/// The minimum time from one check to the next, because claims change with every job.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The time after which ending an attempt is retried if it has failed.
 const STUCK: Duration = Duration::from_secs(60);
@@ -85,8 +85,8 @@ struct StuckAttempts {
     foreign: BTreeSet<String>,
     /// Jobs whose end was refused, with the time of the next try.
     stuck: BTreeMap<String, Instant>,
-    /// Attempts with a lease, and the time when it is read; `None` after that.
-    leased: BTreeMap<String, Option<Instant>>,
+    /// Attempts with a claim, and the time when it is read; `None` after that.
+    claimed: BTreeMap<String, Option<Instant>>,
 }
 
 impl StuckAttempts {
@@ -95,12 +95,12 @@ impl StuckAttempts {
             && self.stuck.get(attempt).is_none_or(|next| *next <= Instant::now())
     }
 
-    /// Returns the attempts that have had a lease for long, each once.
-    fn long_leased(&mut self) -> Vec<String> {
+    /// Returns the attempts that have had a claim for long, each once.
+    fn long_claimed(&mut self) -> Vec<String> {
         let now = Instant::now();
         let is_due = |read: &mut Option<Instant>| read.take_if(|read| *read <= now).is_some();
         let due = self
-            .leased
+            .claimed
             .iter_mut()
             .filter_map(|(attempt, read)| is_due(read).then(|| attempt.clone()));
         due.collect()
@@ -108,7 +108,7 @@ impl StuckAttempts {
 
     /// Returns the time of the next try or read.
     fn next(&self) -> Option<Instant> {
-        self.stuck.values().chain(self.leased.values().flatten()).min().copied()
+        self.stuck.values().chain(self.claimed.values().flatten()).min().copied()
     }
 }
 
@@ -152,22 +152,22 @@ async fn pass(
     max_attempts: Option<u32>,
     aside: &mut StuckAttempts,
 ) -> zk_curator::Result<Watch> {
-    let (attempts, leases) = (places.below("executing"), places.below("leases"));
-    // With this order, every lease either ended before the attempts were listed, or its end fires
-    // the watch. An attempt may have a lease that was created after the leases were listed: `end`
+    let (attempts, claims) = (places.below("executing"), places.below("leases"));
+    // With this order, every claim either ended before the attempts were listed, or its end fires
+    // the watch. An attempt may have a claim that was created after the claims were listed: `end`
     // is refused then.
-    let leased = async { places.zk.children(leases).watched().await };
+    let claimed = async { places.zk.children(claims).watched().await };
     let executing = async { places.zk.children(attempts).await };
-    let (leased, executing) = join(leased, executing).await;
-    let (leased, executing) = (leased?, executing?);
-    let alive: BTreeSet<String> = leased.value.0.into_iter().collect();
+    let (claimed, executing) = join(claimed, executing).await;
+    let (claimed, executing) = (claimed?, executing?);
+    let alive: BTreeSet<String> = claimed.value.0.into_iter().collect();
     let present: BTreeSet<String> = executing.into_iter().collect();
     aside.foreign.retain(|attempt| present.contains(attempt));
     aside.stuck.retain(|attempt, _| present.contains(attempt));
-    aside.leased.retain(|attempt, _| alive.contains(attempt));
+    aside.claimed.retain(|attempt, _| alive.contains(attempt));
     for attempt in present {
         if alive.contains(&attempt) {
-            aside.leased.entry(attempt).or_insert_with(|| Some(Instant::now() + advice::LONG));
+            aside.claimed.entry(attempt).or_insert_with(|| Some(Instant::now() + advice::LONG));
             continue;
         }
         if !aside.is_due(&attempt) {
@@ -197,19 +197,19 @@ async fn pass(
             }
         }
     }
-    // A restored lease would keep its job from all workers.
-    let leases = aside.long_leased().into_iter().map(|attempt| places.of("leases", &attempt));
-    advice::of_persistent(&places.zk, "clean", leases).await;
-    Ok(leased.watch)
+    // A restored claim would keep its job from all workers.
+    let restored = aside.long_claimed().into_iter().map(|attempt| places.of("leases", &attempt));
+    advice::of_persistent(&places.zk, "clean", restored).await;
+    Ok(claimed.watch)
 }
 
-/// Ends an attempt if it has no lease. Returns its worker, or `None` if the node is not an attempt.
+/// Ends an attempt if it has no claim. Returns its worker, or `None` if the node is not an attempt.
 async fn end(
     places: &Places,
     attempt: &str,
     max_attempts: Option<u32>,
 ) -> zk_curator::Result<Option<String>> {
-    let (path, lease) = (places.of("executing", attempt), places.of("leases", attempt));
+    let (path, claim) = (places.of("executing", attempt), places.of("leases", attempt));
     let data = match places.zk.get_data(&path).await {
         Err(error) if error.kind() == ErrorKind::NoNode => return Ok(Some(String::new())),
         data => data?,
@@ -220,14 +220,14 @@ async fn end(
     let why = format!("the worker {worker} has gone");
     let mut next = KeptNode::after_attempt(places, &name, &why, max_attempts);
     loop {
-        // This proves that there is no lease.
-        let unleased = places.zk.transaction().create(&lease, "").delete(&lease);
-        let Err(error) = next.create(unleased.delete(&path)).await else { break };
-        let is_leased = matches!(
+        // This proves that there is no claim.
+        let unclaimed = places.zk.transaction().create(&claim, "").delete(&claim);
+        let Err(error) = next.create(unclaimed.delete(&path)).await else { break };
+        let is_claimed = matches!(
             error.kind(),
             ErrorKind::TransactionFailed { index: 0, code: ErrorCode::NodeExists }
         );
-        if is_leased || is_gone(&error, 2) {
+        if is_claimed || is_gone(&error, 2) {
             break;
         }
         if !next.correct(places, &error).await? {

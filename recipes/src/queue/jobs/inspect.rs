@@ -73,7 +73,7 @@ pub enum JobState {
         session: i64,
         /// The time of the claim, by the clock of the servers.
         since: SystemTime,
-        /// `true` if the worker still has its lease. If not, the cleaner will make the job pending
+        /// `true` if the worker still has its claim. If not, the cleaner will make the job pending
         /// again.
         is_alive: bool,
     },
@@ -217,11 +217,11 @@ pub(super) async fn read(
         }
         JobPhase::Executing if names.is_empty() => Vec::new(),
         JobPhase::Executing => {
-            let leases = listing::children(&places.zk, places.below("leases")).await?;
-            let leases: BTreeSet<String> = leases.into_iter().collect();
+            let claims = listing::children(&places.zk, places.below("leases")).await?;
+            let claims: BTreeSet<String> = claims.into_iter().collect();
             let read = read_each(places, paths, RECORDS).await?;
             let attempts = names.iter().zip(read);
-            attempts.filter_map(|(name, node)| executing(&node?, leases.contains(name))).collect()
+            attempts.filter_map(|(name, node)| executing(&node?, claims.contains(name))).collect()
         }
         JobPhase::Delayed => {
             let read = names.iter().zip(read_each(places, paths, RECORDS).await?);

@@ -33,16 +33,16 @@ pub struct JobTask {
     pub id: String,
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The lease: [`Ownership::fenced`] transactions are only applied while it is held. Its fencing
+    /// The claim: [`Ownership::fenced`] transactions are only applied while it is held. Its fencing
     /// token is higher than the tokens of all earlier attempts.
-    pub lease: Ownership,
+    pub claim: Ownership,
     /// The pause that the body has requested if it fails.
     pause: Arc<Locked<Option<Duration>>>,
 }
 
 impl JobTask {
-    pub(super) fn new(data: Bytes, id: String, attempt: u32, lease: Ownership) -> Self {
-        Self { data, id, attempt, lease, pause: Arc::default() }
+    pub(super) fn new(data: Bytes, id: String, attempt: u32, claim: Ownership) -> Self {
+        Self { data, id, attempt, claim, pause: Arc::default() }
     }
 
     /// Sets the pause for a failure of the body of [`run`](crate::queue::Consumer::run): the job is
@@ -65,8 +65,8 @@ impl JobTask {
     }
 }
 
-/// A [`Consumer`](crate::queue::Consumer) of this kind claims each job under a lease, and returns
-/// it as a [`Delivery`]. See [the module](super).
+/// A [`Consumer`](crate::queue::Consumer) of this kind claims each job, and returns it as a
+/// [`Delivery`]. See [the module](super).
 ///
 /// # Cancel safety
 /// Dropping the consumer releases the jobs that it has claimed but not delivered; the cleaner makes
@@ -149,7 +149,7 @@ impl Delivery<Claimed> {
     /// Completes the job without a result: deletes it.
     ///
     /// # Errors
-    /// * [`Error::Lost`] if the lease was lost: the job is executed again, or a later worker has
+    /// * [`Error::Lost`] if the claim was lost: the job is executed again, or a later worker has
     ///   settled it.
     /// * [`Error::Framework`] with `NoAuth` and the path of a receipt, without
     ///   [permission](super#access-control) to create children of the jobs' path. The job is
@@ -239,11 +239,11 @@ impl Delivery<Claimed> {
 
     /// Ends the attempt, and creates a node.
     async fn end(self, mut next: KeptNode) -> Result<(), Error> {
-        let lease = self.claim.path().to_owned();
+        let claim = self.claim.path().to_owned();
         let mut too_large = None;
         loop {
             let ending =
-                |fenced: Transaction| next.create(fenced.delete(&lease).delete(&self.path));
+                |fenced: Transaction| next.create(fenced.delete(&claim).delete(&self.path));
             let Err(error) = try_settle(&self.receipts, &self.claim, ending).await else {
                 drop(self.claim.leak());
                 if next.is_failure() {
@@ -269,14 +269,14 @@ impl Delivery<Claimed> {
         self,
         changes: impl Fn(Transaction) -> Transaction,
     ) -> Result<(), Error> {
-        let lease = self.claim.path().to_owned();
-        let ending = |fenced: Transaction| changes(fenced.delete(&lease).delete(&self.path));
+        let claim = self.claim.path().to_owned();
+        let ending = |fenced: Transaction| changes(fenced.delete(&claim).delete(&self.path));
         let path = self.item.places.of("all", &self.item.task.id);
         settle(&self.receipts, self.claim, ending).await.map_err(|error| lost_or(error, path))
     }
 }
 
-/// Returns the error for a refused transaction that checks the lease of a job at a path, and then
+/// Returns the error for a refused transaction that checks the claim of a job at a path, and then
 /// deletes it and the attempt.
 fn lost_or(error: zk_curator::Error, path: String) -> Error {
     match is_gone(&error, 0) || is_lost(&error, 1) {

@@ -12,7 +12,7 @@
 //!   ├─ executing
 //!   │    └─ <uuid>                                         an attempt: data: the job, the session, the worker
 //!   ├─ leases
-//!   │    └─ <uuid>                                         ephemeral: of the worker with that attempt; data: its name, or `-`
+//!   │    └─ <uuid>                                         ephemeral: the claim of the worker with that attempt; data: its name, or `-`
 //!   ├─ later
 //!   │    └─ <time>|<uuid>                                  a delayed job: the time at which it is pending again, in milliseconds since 1970, and
 //!   │                                                      its last attempt; data: the name of its place, the reason of the failure
@@ -31,15 +31,15 @@
 //! # Protocol
 //! 1. Submit: in one transaction, create the job, its place among the pending jobs, and a node with
 //!    an id, as a [`FifoQueue`](super::FifoQueue) does.
-//! 2. Claim: create a lease with a unique name; in one transaction, check the lease, delete the
+//! 2. Claim: create the claim, a node with a unique name; in one transaction, check the claim, delete the
 //!    place among the pending jobs, and create the attempt; read the job. All three in one round
 //!    trip.
-//! 3. Complete: in one [certain](zk_curator::certain) transaction, check the lease, delete it,
+//! 3. Complete: in one [certain](zk_curator::certain) transaction, check the claim, delete it,
 //!    delete the attempt, and keep the result or delete the job. Release or fail: the same, and
 //!    create the job again at its old place among the pending jobs, or among the failed ones. Fail
 //!    for a time: the same, and create it among the delayed jobs.
-//! 4. Clean: the workers elect one of them to search for attempts without a lease. In one
-//!    transaction it creates and deletes the lease, which proves that there is none, deletes the
+//! 4. Clean: the workers elect one of them to search for attempts without a claim. In one
+//!    transaction it creates and deletes the claim, which proves that there is none, deletes the
 //!    attempt, and creates the job again at its old place, or among the failed jobs if that was its
 //!    last attempt.
 //! 5. Bring back: when the time of a delayed job has come, the cleaner deletes it there and creates
@@ -54,7 +54,7 @@
 //! * At any moment a submitted job has exactly one state: pending, executing, delayed, done or
 //!   failed. No two jobs have the same id. The newest 10,000 done jobs and the newest 10,000 failed
 //!   jobs are kept, unless [set otherwise](Jobs::keep_done).
-//! * A worker that has lost its lease, because its session ended or another client deleted it, can
+//! * A worker that has lost its claim, because its session ended or another client deleted it, can
 //!   neither complete nor fail the job ([`Error::Lost`](super::Error::Lost)), no matter how long it
 //!   was paused. Use the [fencing token](crate::queue::Delivery::fencing_token), which grows with
 //!   every attempt, to reject its late writes to other systems.
@@ -98,7 +98,7 @@
 //!
 //! # Connection loss
 //! * SUSPENDED: workers keep their jobs.
-//! * LOST: the leases end with the session, [`Delivery::lost`](crate::queue::Delivery::lost)
+//! * LOST: the claims end with the session, [`Delivery::lost`](crate::queue::Delivery::lost)
 //!   resolves, and the cleaner makes the jobs pending again.
 //!
 //! # Example

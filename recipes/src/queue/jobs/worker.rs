@@ -100,14 +100,14 @@ impl ClaimKind for Claimed {
 /// Makes sure that the transaction which begins an attempt is applied: `false` if another worker
 /// has the job.
 async fn is_executing(
-    lease: &OwnedNode,
+    claim: &OwnedNode,
     places: &Places,
     name: &str,
     path: &str,
     mut executed: Result<Vec<OpResult>, zk_curator::Error>,
     execute: impl Fn(Transaction) -> Transaction,
 ) -> Result<bool, Error> {
-    // Which operation of the transaction deletes the place: the lease is made sure of before, at
+    // Which operation of the transaction deletes the place: the claim is made sure of before, at
     // first in sight.
     let mut place = 1;
     while let Err(error) = executed {
@@ -131,7 +131,7 @@ async fn is_executing(
             return Err(error.into());
         }
         place = 0;
-        executed = execute(lease.ownership().fenced().uncompressed()).await;
+        executed = execute(claim.ownership().fenced().uncompressed()).await;
     }
     Ok(true)
 }
@@ -153,33 +153,33 @@ async fn claim(
     };
     // These names are unique, so our changes cannot be confused with changes by other workers.
     let attempt = zk.new_guid();
-    let (lease_path, path) = (places.of("leases", &attempt), places.of("executing", &attempt));
+    let (claim_path, path) = (places.of("leases", &attempt), places.of("executing", &attempt));
     let session = zk.session().map_or(0, |session| session.id.get());
     let record = Executing { name: held.clone(), session, worker: worker.clone() }.encode();
     let execute = |transaction: Transaction| {
         transaction.delete(places.of("pending", &name)).create(&path, record.clone())
     };
 
-    let lease = zk.create(&lease_path).mode(CreateMode::Ephemeral).creating_parents();
+    let claim = zk.create(&claim_path).mode(CreateMode::Ephemeral).creating_parents();
     // The data show whose it is after a lost response.
-    let lease = lease.data(if worker.is_empty() { "-".to_owned() } else { worker });
-    let lease = lease.protected_by_data().unique_name().owned();
-    let executed = execute(zk.transaction().check(&lease_path, None));
+    let claim = claim.data(if worker.is_empty() { "-".to_owned() } else { worker });
+    let claim = claim.protected_by_data().unique_name().owned();
+    let executed = execute(zk.transaction().check(&claim_path, None));
     let read = || zk.get_data(places.of("all", id)).into_future();
-    let claimed = join(lease.into_future(), executed.into_future());
-    let ((lease, executed), read_ahead) = if is_contended {
+    let claimed = join(claim.into_future(), executed.into_future());
+    let ((claim, executed), read_ahead) = if is_contended {
         (claimed.await, None)
     } else {
         let (claimed, read) = join(claimed, read()).await;
         (claimed, Some(read))
     };
-    let lease = match lease {
-        Ok(lease) => lease,
-        // The lease of an earlier session: the cleaner ends the attempt, if there is one.
+    let claim = match claim {
+        Ok(claim) => claim,
+        // The claim of an earlier session: the cleaner ends the attempt, if there is one.
         Err(error) if error.kind() == ErrorKind::NodeExists => return Ok(ClaimResult::Gone),
         Err(error) => return Err(error.into()),
     };
-    if !is_executing(&lease, &places, &name, &path, executed, execute).await? {
+    if !is_executing(&claim, &places, &name, &path, executed, execute).await? {
         return Ok(ClaimResult::Gone);
     }
     let read = match read_ahead {
@@ -195,9 +195,9 @@ async fn claim(
         Err(why) => (Bytes::new(), Some(why)),
     };
     let attempt = times.saturating_add(1);
-    let task = JobTask::new(data, id.to_owned(), attempt, lease.ownership().clone());
+    let task = JobTask::new(data, id.to_owned(), attempt, claim.ownership().clone());
     let item = ClaimedJob { places: places.clone(), max_attempts, task, held };
-    let job: JobDelivery = Delivery { claim: lease, receipts, path, attempt, item };
+    let job: JobDelivery = Delivery { claim, receipts, path, attempt, item };
     if let Some(why) = why {
         let path = places.of("all", id);
         job.reject(why.to_string()).await?;

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{Mutex as AsyncMutex, Notify};
-use zk_curator::internal::{Ids, Locked};
+use tokio::sync::Mutex as AsyncMutex;
+use zk_curator::internal::{Ids, OnDrop, Signal};
 use zk_curator::op::{CreateOp, Transaction};
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, ErrorCode, ErrorKind, OpResult};
@@ -31,7 +31,8 @@ pub(in crate::queue) struct Producer {
     /// The path of the line of clients that wait for items, or for room.
     pub(in crate::queue) line: Option<ZPath>,
     ids: Option<Arc<Ids>>,
-    in_flight: Arc<PutsInFlight>,
+    /// The number of puts that are not complete yet.
+    in_flight: Arc<Signal<usize>>,
 }
 
 /// A queue with a bound.
@@ -76,40 +77,6 @@ struct KnownParent {
     version: i32,
     /// The maximum number of items.
     items: u32,
-}
-
-/// The puts that are not complete yet.
-#[derive(Debug, Default)]
-struct PutsInFlight {
-    count: Locked<usize>,
-    changed: Notify,
-}
-
-impl PutsInFlight {
-    fn change(&self, change: impl FnOnce(&mut usize)) {
-        change(&mut self.count.lock());
-        self.changed.notify_waiters();
-    }
-
-    fn is_zero(&self) -> bool {
-        *self.count.lock() == 0
-    }
-}
-
-/// A put that is not complete yet.
-struct PutTicket(Arc<PutsInFlight>);
-
-impl PutTicket {
-    fn new(in_flight: &Arc<PutsInFlight>) -> Self {
-        in_flight.change(|count| *count += 1);
-        Self(Arc::clone(in_flight))
-    }
-}
-
-impl Drop for PutTicket {
-    fn drop(&mut self) {
-        self.0.change(|count| *count -= 1);
-    }
 }
 
 impl Producer {
@@ -157,7 +124,7 @@ impl Producer {
     /// name, and its data.
     pub(in crate::queue) async fn put(&self, items: &[(String, Bytes)]) -> Result<(), Error> {
         self.layout.check()?;
-        let _ticket = PutTicket::new(&self.in_flight);
+        let _counted = self.counted();
         let items = &self.packed(items)?;
         let put = PendingPut { items, parent: None, target: None, also: None };
         self.check_size(put)?;
@@ -182,7 +149,7 @@ impl Producer {
         also: CreateOp,
     ) -> Result<(), Error> {
         self.layout.check()?;
-        let _ticket = PutTicket::new(&self.in_flight);
+        let _counted = self.counted();
         let put = PendingPut { items, parent: None, target: None, also: Some(&also) };
         self.check_size(put)?;
         self.send(put).await
@@ -192,7 +159,7 @@ impl Producer {
     /// other clients.
     pub(in crate::queue) async fn try_put(&self, items: &[(String, Bytes)]) -> Result<bool, Error> {
         self.layout.check()?;
-        let _ticket = PutTicket::new(&self.in_flight);
+        let _counted = self.counted();
         let items = &self.packed(items)?;
         let put = PendingPut { items, parent: None, target: None, also: None };
         self.check_size(put)?;
@@ -200,6 +167,13 @@ impl Producer {
             Some(bound) => self.put_bounded(bound, items, false).await,
             None => self.send(put).await.map(|()| true),
         }
+    }
+
+    /// Counts a put until the result is dropped.
+    fn counted(&self) -> OnDrop<impl FnOnce()> {
+        let in_flight = &self.in_flight;
+        in_flight.modify(|count| *count += 1);
+        OnDrop::new(move || in_flight.modify(|count| *count -= 1))
     }
 
     /// The stored form of the items.
@@ -233,13 +207,7 @@ impl Producer {
     /// Waits until every started put is complete, and deletes the ids that are no longer needed.
     pub(in crate::queue) async fn flush(&self) -> Result<(), Error> {
         self.layout.check()?;
-        loop {
-            let changed = self.in_flight.changed.notified();
-            if self.in_flight.is_zero() {
-                break;
-            }
-            changed.await;
-        }
+        self.in_flight.until(|count| *count == 0).await;
         match &self.ids {
             Some(ids) => Ok(ids.flush().await?),
             None => Ok(()),

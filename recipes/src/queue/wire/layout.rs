@@ -17,9 +17,6 @@ use crate::queue::wire::rejection;
 /// The default number of items in a bucket: with names of 70 bytes, a listing of 0.3 MB.
 const BUCKET_SIZE: u32 = 4096;
 
-/// The clock, for items that are due at a time.
-pub(in crate::queue) type QueueClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
-
 /// The paths of a queue, and the format of its items.
 #[derive(Clone)]
 pub(in crate::queue) struct QueueLayout {
@@ -32,7 +29,8 @@ pub(in crate::queue) struct QueueLayout {
     pub(in crate::queue) kind: NamingRules,
     /// The number of items that are put into a bucket.
     bucket_size: Arc<AtomicU32>,
-    pub(in crate::queue) clock: QueueClock,
+    /// The clock, for items that are due at a time.
+    pub(in crate::queue) clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// The first invalid setting. It makes every operation fail.
     invalid: Option<Error>,
 }

@@ -14,7 +14,7 @@
 //!   which the leader learns of pings and ends sessions, and the longest time in this round that
 //!   the watching process had to wait for a processor. If servers were stopped or away up to two
 //!   session timeouts earlier, the allowance is one session timeout. A client counts the pings that
-//!   any server has answered, while the leader, which ends sessions, counts only the pings that
+//!   any server has responded, while the leader, which ends sessions, counts only the pings that
 //!   other servers have reported to it, and stopped servers report nothing.
 //!
 //! Results of the servers and of the resources are judged without an allowance. The use of an old

@@ -18,11 +18,11 @@ use crate::history::HoldMode;
 /// # The guarantee
 /// The server ends a session when it has received nothing from it for the session timeout, and only
 /// then grants its holds to other clients. A client counts from the time at which it sent its last
-/// answered request. That is no later than the time at which the server received it, so the client
-/// reports LOST first. Delayed or lost messages do not change that. Neither does a jump of all
-/// clocks: both timers are then due at the same moment, and either may be seen first. So two holds
-/// that meet in one moment do not count as an overlap, nor do holds that overlap for no longer than
-/// the [slack](Self::slack).
+/// request with a response. That is no later than the time at which the server received it, so the
+/// client reports LOST first. Delayed or lost messages do not change that. Neither does a jump of
+/// all clocks: both timers are then due at the same moment, and either may be seen first. So two
+/// holds that meet in one moment do not count as an overlap, nor do holds that overlap for no
+/// longer than the [slack](Self::slack).
 ///
 /// A client may believe to hold a resource wrongly in five cases, all of which the history shows:
 /// * Its process was [stopped](crate::history::Lifecycle::Paused). Other clients may hold the

@@ -27,7 +27,7 @@ const MOST_ATTEMPTS: u32 = 6;
 
 pub(super) const SCENARIO: Scenario = Scenario::new(
     "jobs",
-    "Jobs: completed once, only by a worker with its lease",
+    "Jobs: completed once, only by a worker with its claim",
     &["acquisitions", "dead letters", "items acknowledged", "items processed by bodies", "uses"],
     |sim| {
         sim.workload(work)
@@ -217,7 +217,7 @@ impl ClaimedQueue for Site<'_> {
         task: JobTask,
     ) -> Result<Option<Bytes>, &'static str> {
         let (client, name) = (self.client, name_of(&task.data));
-        let token = task.lease.fencing_token();
+        let token = task.claim.fencing_token();
         let job = LostIfDropped(delivered(client, attempt, &name, task.attempt, token));
         uses(client, &job.0).await;
         let mut rng = client.rng();

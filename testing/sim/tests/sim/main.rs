@@ -10,6 +10,7 @@ use std::ops::Range;
 use zk_curator_sim::Scenario;
 
 mod coverage;
+mod deletions;
 mod engine;
 mod exhaustion;
 mod reliability;

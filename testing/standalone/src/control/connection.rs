@@ -85,7 +85,7 @@ struct Connection<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
-    /// Answers requests until a `hello` succeeds.
+    /// Responds to requests until a `hello` succeeds.
     async fn greet<T: Target>(
         &mut self,
         service: &Service<T>,
@@ -115,7 +115,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
-    /// Answers the next request.
+    /// Responds to the next request.
     async fn answer_next<T: Target>(
         &mut self,
         service: &Service<T>,
@@ -335,7 +335,7 @@ mod tests {
         client.write_all(wait.as_bytes()).await.unwrap();
         client.shutdown().await.unwrap();
         served.await.unwrap();
-        // At the end of its time, it would have an answer.
+        // At the end of its time, it would have a response.
         assert_eq!(client.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     }
 }

@@ -215,7 +215,7 @@ enum Step {
     Written(usize),
 }
 
-/// Zero stands for the next request to be answered.
+/// Zero stands for the next request without a response.
 fn xid_or_next() -> impl Strategy<Value = i32> {
     prop_oneof![4 => Just(0), 1 => -10..10]
 }
@@ -295,7 +295,7 @@ proptest! {
             }
             rig.effects();
         }
-        // The end answers every caller.
+        // At the end, every caller has a result.
         closes.push(rig.close());
         for _ in 0..3 {
             rig.pass(Duration::from_secs(6));

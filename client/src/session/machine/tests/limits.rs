@@ -181,7 +181,7 @@ fn request_over_the_default_limit_is_blamed_for_the_first_close() {
     for other in [small, last] {
         assert_eq!(now(other), Err(Error::ConnectionLoss { sent: true }));
     }
-    // Silence is not an answer to its size.
+    // Silence is not a response to its size.
     rig.connect();
     let large = set(&mut rig, 1 << 20);
     rig.pass(TIMEOUT);

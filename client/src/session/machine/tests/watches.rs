@@ -166,7 +166,8 @@ fn an_event_that_was_lost_is_asked_for_again() {
     rig.connect();
     let chunks = set_watches(rig.sent());
     assert!(chunks.len() > 2);
-    // The first chunk is answered by a server that is far ahead; the events of the others are lost.
+    // The response to the first chunk is of a server that is far ahead; the events of the others
+    // are lost.
     rig.reply(XID_SET_WATCHES, 500, Ok(Response::Empty));
     rig.cut();
     rig.connect();

@@ -36,11 +36,9 @@ impl CuratorCache {
 pub struct TypedCache<T> {
     cache: CuratorCache,
     typed: Typed<T>,
-    own: Arc<OwnWrites>,
+    /// The nodes as this client has written them, until the cache shows them.
+    own: Arc<Locked<BTreeMap<Box<str>, CachedNode>>>,
 }
-
-/// The nodes as this client has written them, until the cache shows them.
-type OwnWrites = Locked<BTreeMap<Box<str>, CachedNode>>;
 
 impl<T> TypedCache<T> {
     pub(crate) fn new(cache: CuratorCache, typed: Typed<T>) -> Self {

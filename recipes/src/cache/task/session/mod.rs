@@ -34,7 +34,7 @@ use crate::cache::told::{
 };
 use crate::health::{Health, HealthReporter};
 use crate::random::fraction;
-use phase::{CachePhase, PhaseStep, SessionEnd};
+use phase::{CachePhase, PhaseStep};
 
 /// The pauses after reads without a response, or refused reads.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
@@ -116,7 +116,7 @@ impl<'a> CacheSession<'a> {
         end
     }
 
-    async fn run(&mut self) -> SessionEnd {
+    async fn run(&mut self) -> Result<StaleCause, Error> {
         loop {
             self.step(CheckpointInput::Turn(self.facts()));
             if let CachePhase::Stopped(end) = &self.phase {

@@ -12,9 +12,6 @@ use crate::cache::told::CheckpointStanding;
 /// The changes that the server has found.
 pub(super) type Compared = Result<Vec<WatchedEvent>, Error>;
 
-/// The end of a session: the reason why the contents are stale then.
-pub(super) type SessionEnd = Result<StaleCause, Error>;
-
 /// The phase of a session.
 ///
 /// ```text
@@ -34,7 +31,7 @@ pub(super) enum CachePhase {
     },
     /// The contents may be newer than the connected server: in another session, or after a
     /// reconnect if events came after the last response, because a reconnect only requires a server
-    /// that has that response. Nothing is read until a quorum has answered.
+    /// that has that response. Nothing is read until a quorum has responded.
     Ahead {
         /// The request to the quorum; `None` during a pause.
         gate: Option<BoxFuture<'static, CheckpointAnswer>>,
@@ -48,13 +45,13 @@ pub(super) enum CachePhase {
     Comparing(BoxFuture<'static, Compared>),
     /// All missed changes are read, or are being read.
     Current,
-    /// The session is over.
-    Stopped(SessionEnd),
+    /// The session is over. The contents are stale for this reason.
+    Stopped(Result<StaleCause, Error>),
 }
 
 /// The end of the wait of a phase.
 pub(super) enum PhaseStep {
-    /// The quorum has answered.
+    /// The quorum has responded.
     Gate(CheckpointAnswer),
     /// The missed changes are due to be read.
     Resync,
@@ -118,7 +115,7 @@ impl CachePhase {
         }
     }
 
-    /// A quorum has answered.
+    /// A quorum has responded.
     pub(super) fn gate_opened(&mut self) {
         if let Self::Ahead { resync, .. } = *self {
             *self = Self::new(false, resync);

@@ -125,7 +125,7 @@ impl CacheSession<'_> {
     }
 }
 
-/// Returns `true` if the server has answered, or nothing was sent despite a connection. The watch
+/// Returns `true` if the server has responded, or nothing was sent despite a connection. The watch
 /// reports when there is none.
 fn is_refusal(error: &Error) -> bool {
     !matches!(

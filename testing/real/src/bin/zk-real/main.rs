@@ -2,7 +2,7 @@
 //! options.
 //!
 //! ```text
-//! zk-real --exec cargo run --example quickstart    # ZK_CONNECT is set for the command; answers its exit code
+//! zk-real --exec cargo run --example quickstart    # ZK_CONNECT is set for the command; returns its exit code
 //! zk-real                                          # prints ZK_CONNECT=127.0.0.1:PORT, ends with Ctrl-C
 //! zk-real --ensemble 3                             # three servers, and commands such as `kill leader`
 //! ```

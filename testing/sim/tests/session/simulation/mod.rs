@@ -2,7 +2,7 @@
 //! whose network has no faults.
 //!
 //! Invariants, whatever the network does:
-//! * every request is answered once, in the order of the calls, and errors report correctly what
+//! * every request has one result, in the order of the calls, and errors report correctly what
 //!   was applied;
 //! * the states of a session are a legal sequence, with one session in it;
 //! * no watch is lost: at every checkpoint, each waiting watch has seen the last version of its
@@ -267,7 +267,7 @@ async fn follow(world: Arc<World>, zk: ZooKeeper) {
                 Some(SessionState::Disconnected),
                 SessionState::Connected(_) | SessionState::Expired(_) | SessionState::Closed,
             ) => true,
-            // The server may answer a request with this error.
+            // The server may respond to a request with this error.
             (Some(SessionState::Connected(_)), SessionState::Expired(ExpiredBy::Server)) => true,
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! The requests of the client under test: each is answered once, in order, and correctly.
+//! The requests of the client under test: each has one response, in order, and the right one.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -68,7 +68,7 @@ impl Requests {
         Self { paused, in_flight, outcomes, task }
     }
 
-    /// Stops or resumes making requests. A stop waits until all requests are answered.
+    /// Stops or resumes making requests. A stop waits until all requests have responses.
     pub(crate) async fn pause(&self, pause: bool) {
         self.paused.send_replace(pause);
         if pause {
@@ -111,7 +111,7 @@ struct Requester {
 impl Requester {
     async fn run(mut self, mut paused: watch::Receiver<bool>, count: watch::Sender<usize>) {
         let mut next = Instant::now();
-        // Requests from before the end are answered too.
+        // Requests from before the end have responses too.
         while self.zk.state().end().is_none() || !self.waiting.is_empty() {
             count.send_replace(self.waiting.len());
             let idle = *paused.borrow_and_update()
