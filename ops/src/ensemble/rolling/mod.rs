@@ -22,10 +22,10 @@
 //!   A missing response proves nothing.
 //! * Responses are about the past. A server that fails, or a reconfiguration, between the last
 //!   observation and the restart is noticed after it.
-//! * A server that responds is known to have restarted if it has a new role in another process.
-//!   Since 3.6, the counters of `mntr` tell processes apart. Before 3.6, and on servers without
-//!   these counters, the evidence is a role that is new in the same epoch, and for the leader a new
-//!   role: a server that loses its leader at that time looks the same.
+//! * A server is known to have restarted if no process listened in between, or if it has a new role
+//!   in another process. Since 3.6, the counters of `mntr` tell processes apart. Before 3.6, and on
+//!   servers without these counters, the evidence is a role that is new in the same epoch, and for
+//!   the leader a new role: a server that loses its leader at that time looks the same.
 //!
 //! # Cancel safety
 //! Dropping [`RollingRestart::run`] drops a restart that runs: the server may have been restarted,
@@ -88,7 +88,7 @@
 //!
 //! # async fn example() -> Result<(), zk_curator_ops::Error> {
 //! let rolling = RollingRestart::find(EnsembleProbe::new("zk1:2181")).await?;
-//! let report = rolling.run(&Ssh, async || std::future::pending().await).await;
+//! let report = rolling.run(&Ssh, async || std::future::pending::<()>().await).await;
 //! for reason in report.end.reasons() {
 //!     println!("stopped: {reason}");
 //! }

@@ -213,8 +213,8 @@ impl RollingReport {
         self.rows.iter().any(begun)
     }
 
-    /// Returns the servers that another run has to restart: those that were not restarted yet, and
-    /// the one that is not known to have restarted. An [unchecked](RollingOutcome::Unchecked)
+    /// Returns the servers that another run has to restart: the [left](RollingOutcome::Left) ones,
+    /// and the [failed](RollingOutcome::Failed) one. An [unchecked](RollingOutcome::Unchecked)
     /// server is not one of them.
     pub fn to_do(&self) -> impl Iterator<Item = &RollingRow> {
         let is_to_do = |row: &&RollingRow| {

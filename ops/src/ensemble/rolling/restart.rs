@@ -110,17 +110,17 @@ impl<'a> RollingRestart<'a> {
     /// Dropping the future has no effect.
     pub async fn plan(&self) -> RollingReport {
         let rules = RollingRules { is_dry_run: true, ..self.rules.clone() };
-        self.perform(rules, &NoMeans, async || pending().await).await
+        self.perform(rules, &NoMeans, async || pending::<()>().await).await
     }
 
     /// Restarts one server after another by these means, until all were restarted or the next
     /// restart is in doubt.
     ///
     /// `stop` is called again and again, and returns when the caller asks for the end of the run,
-    /// for example at a signal; `async || std::future::pending().await` never does. Its future is
-    /// dropped and made again many times, so it must be cancel safe. The run ends before the next
-    /// restart. While a server is restarted, it waits for the end of that, and a second request
-    /// drops the restart.
+    /// for example at a signal; `async || std::future::pending::<()>().await` never returns. Its
+    /// future is dropped and made again many times, so it must be cancel safe. The run ends before
+    /// the next restart. While a server is restarted, the run waits for the end of that, and a
+    /// second request drops the restart.
     ///
     /// # Cancel safety
     /// Dropping the future drops a restart that runs: the server may have been restarted, or not.
@@ -147,5 +147,52 @@ struct NoMeans;
 impl RollingMeans for NoMeans {
     async fn restart(&self, server: &ProbedServer) -> Result<(), RollingRestartError> {
         Err(RollingRestartError::not_started(server, "this is a plan"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use zk_curator_testing::TestCluster;
+
+    use super::super::report::{RollingEnd, RollingOutcome};
+    use super::*;
+
+    /// Restarts the members of an embedded ensemble.
+    struct Embedded {
+        cluster: TestCluster,
+        /// The restarted members, in their order.
+        order: Mutex<Vec<usize>>,
+    }
+
+    impl RollingMeans for Embedded {
+        async fn restart(&self, server: &ProbedServer) -> Result<(), RollingRestartError> {
+            let address = server.to_string();
+            let is_here = |member: &usize| self.cluster.member(*member).connect_string() == address;
+            let member = (0..self.cluster.members().len()).find(is_here).expect("a member");
+            self.order.lock().expect("an order").push(member);
+            let restarted = self.cluster.restart(member).await;
+            restarted.map_err(|error| RollingRestartError::failed(server, error))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_embedded_ensemble_is_restarted() {
+        let cluster = TestCluster::start(3).await;
+        let leader = cluster.leader().expect("a leader");
+        let probe = EnsembleProbe::new(cluster.connect_string());
+        let means = Embedded { cluster, order: Mutex::default() };
+        let rolling = RollingRestart::find(probe).await.expect("servers");
+        let rolling = rolling.interval(Duration::from_millis(20));
+        assert_eq!(rolling.targets().count(), 3);
+        let plan = rolling.plan().await;
+        assert_eq!(plan.end, RollingEnd::Planned);
+        assert_eq!(plan.to_do().count(), 3);
+        let report = rolling.run(&means, async || pending::<()>().await).await;
+        assert_eq!(report.end, RollingEnd::Done, "{report:?}");
+        assert!(report.rows.iter().all(|row| row.outcome == RollingOutcome::Restarted));
+        let order = means.order.into_inner().expect("an order");
+        assert_eq!((order.len(), order.last()), (3, Some(&leader)));
     }
 }
