@@ -1,3 +1,5 @@
+mod stops;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use super::doubt::RollingDoubt;
 use super::events::{RollingEffect, RollingInput, RollingRules};
 use super::observation::Observation;
 use super::plan::{RollingPlanner, STABLE};
-use super::report::{RollingEnd, RollingOutcome, RollingProgress, RollingRestartError};
+use super::report::{RollingEnd, RollingOutcome, RollingRestartError};
 use super::world::{EVERY, Fate, Fault, World, fates, faults};
 use crate::ensemble::health::tests::serving;
 use crate::ensemble::members::EnsembleMembers;
@@ -305,7 +307,7 @@ fn each_doubt_at_the_start_ends_the_run() {
         assert!(play(&mut world, &mut rolling, &[vec![fault]], &[]).is_empty());
         let Some(RollingEnd::Doubtful(doubts)) = rolling.end() else { panic!("{fault:?}") };
         assert!(doubts.iter().any(|doubt| doubt.to_string() == text), "{fault:?}: {doubts:?}");
-        assert!(!rolling.has_begun());
+        assert!(!rolling.report().has_begun());
     }
     // These need an earlier response of the leader.
     for (fault, doubt) in [
@@ -492,43 +494,6 @@ fn until_restart(world: &mut World, rolling: &mut RollingPlanner) -> ProbedServe
             effect => panic!("{effect:?}"),
         }
     }
-}
-
-#[test]
-fn a_stop_between_restarts_ends_the_run() {
-    let world = World::new(3, 0, true);
-    let mut rolling = rolling(&world);
-    assert_eq!(rolling.step(RollingInput::StopRequested), [RollingEffect::End]);
-    assert_eq!(rolling.end(), Some(&RollingEnd::Stopped));
-    assert!(!rolling.has_begun());
-}
-
-#[test]
-fn a_stop_during_a_restart_waits_for_its_end() {
-    let mut world = World::new(3, 0, true);
-    let mut rolling = rolling(&world);
-    let server = until_restart(&mut world, &mut rolling);
-    let news = RollingProgress::Finishing(server.clone());
-    assert_eq!(rolling.step(RollingInput::StopRequested), [RollingEffect::Report(news)]);
-    let ended = RollingInput::RestartEnded { at: world.now, result: Ok(()) };
-    assert_eq!(rolling.step(ended), [RollingEffect::End]);
-    assert_eq!(rolling.end(), Some(&RollingEnd::Stopped));
-    assert_eq!(results(&rolling)[0], (1, RollingOutcome::Unchecked));
-}
-
-#[test]
-fn a_second_stop_drops_the_restart() {
-    let mut world = World::new(3, 0, true);
-    let mut rolling = rolling(&world);
-    let server = until_restart(&mut world, &mut rolling);
-    rolling.step(RollingInput::StopRequested);
-    assert_eq!(rolling.step(RollingInput::StopRequested), [RollingEffect::Drop]);
-    let result = Err(RollingRestartError::Stopped(server.clone()));
-    let effects = rolling.step(RollingInput::RestartEnded { at: world.now, result });
-    assert_eq!(effects, [RollingEffect::End]);
-    let error = RollingRestartError::Stopped(server);
-    assert_eq!(rolling.end(), Some(&RollingEnd::RestartFailed(error)));
-    assert_eq!(results(&rolling)[0], (1, RollingOutcome::Failed));
 }
 
 fn ended(found: &EnsembleMembers, reports: &[ProbeReport]) -> Vec<String> {
