@@ -98,8 +98,8 @@ impl<'a> RollingRestart<'a> {
     /// Returns the servers that a run restarts, unless their roles are younger than
     /// [`least_age`](Self::least_age).
     pub fn targets(&self) -> impl Iterator<Item = &ProbedServer> {
-        let is_target =
-            |server: &&ProbedServer| server.id.is_some_and(|id| self.rules.targets.contains(&id));
+        let ids = &self.rules.targets;
+        let is_target = move |server: &&ProbedServer| server.id.is_some_and(|id| ids.contains(&id));
         self.members.servers.iter().filter(is_target)
     }
 
