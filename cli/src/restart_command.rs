@@ -74,6 +74,16 @@ impl RestartCommand {
         }
         Ok(line)
     }
+
+    /// Returns `true` if all values that the command uses are the same for both servers.
+    pub(crate) fn is_same_for(&self, first: &ProbedServer, second: &ProbedServer) -> bool {
+        let both = values(first).into_iter().zip(values(second));
+        let mut used = PLACES
+            .into_iter()
+            .zip(both)
+            .filter(|((place, variable), _)| self.0.contains(place) || self.0.contains(variable));
+        used.all(|(_, (first, second))| first == second)
+    }
 }
 
 /// Returns the variables of the command of a server.
@@ -131,6 +141,22 @@ mod tests {
     fn a_command_names_the_server() {
         assert_eq!("ssh zk1 restart".parse::<RestartCommand>(), Err(NoPlaceholder));
         assert_eq!("ssh {hots} restart".parse::<RestartCommand>(), Err(NoPlaceholder));
+    }
+
+    #[test]
+    fn servers_of_one_host_need_another_placeholder() {
+        let (first, mut second) = (server("localhost"), server("localhost"));
+        second.port = 2182;
+        for (text, is_same) in [
+            ("ssh {host} restart", true),
+            ("ssh $ZK_HOST restart", true),
+            ("ssh {host} restart {port}", false),
+            ("ssh {host} restart $ZK_PORT", false),
+            ("restart {server}", false),
+        ] {
+            assert_eq!(command(text).is_same_for(&first, &second), is_same, "{text}");
+        }
+        assert!(!command("ssh {host}").is_same_for(&first, &server("zk1")));
     }
 
     #[test]

@@ -108,9 +108,7 @@ impl RollingRestart {
             let ids = self.ids(&rolling.members().servers)?;
             rolling = rolling.only(ids);
         }
-        for server in rolling.targets() {
-            self.exec.of(server).map_err(|error| CommandFailure::usage(error.to_string()))?;
-        }
+        self.check_commands(&rolling.targets().collect::<Vec<_>>())?;
         if is_plan {
             return Ok(self.output(app, &rolling.plan().await, None));
         }
@@ -123,6 +121,19 @@ impl RollingRestart {
         let report = rolling.run(&means, stopped).await;
         drop(handled);
         Ok(self.output(app, &report, stop))
+    }
+
+    /// Checks that the command can be run for these servers, and differs from server to server.
+    fn check_commands(&self, targets: &[&ProbedServer]) -> Result<(), CommandFailure> {
+        for (place, server) in targets.iter().enumerate() {
+            self.exec.of(server).map_err(|error| CommandFailure::usage(error.to_string()))?;
+            let mut before = targets.iter().take(place);
+            if let Some(other) = before.find(|other| self.exec.is_same_for(other, server)) {
+                let text = format!("the command is the same for {other} and {server}");
+                return Err(CommandFailure::usage(text).hint("use {port}, {id} or {server}"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the ids of the servers that `--server` names.
