@@ -73,7 +73,7 @@ impl RestartRecord {
         let Some(id) = self.server.id else { return false };
         match seen.state(id) {
             Err(trouble) => trouble.is_refused(),
-            Ok(now) if !self.has_new_role(now, seen) => false,
+            Ok(now) if now.id != self.server.id || !self.has_new_role(now, seen) => false,
             // Without counters of the process, a role that began in the same epoch is new because
             // of the restart, or because the server has lost its leader for a moment. The restart
             // of a leader always begins an epoch.

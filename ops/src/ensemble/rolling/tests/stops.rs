@@ -28,7 +28,7 @@ proptest! {
                     let result = Err(RollingRestartError::Stopped(server));
                     RollingInput::RestartEnded { at: world.now, result }
                 }
-                RollingEffect::Report(_) => unreachable!("reports are no tasks"),
+                RollingEffect::Report(_) => unreachable!("the filter removes reports"),
             };
             // A report alone does not end the task.
             let is_task = |effect: &RollingEffect| !matches!(effect, RollingEffect::Report(_));
