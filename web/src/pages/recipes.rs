@@ -240,6 +240,16 @@ mod tests {
     }
 
     #[test]
+    fn a_page_says_what_is_missing() {
+        let read =
+            RecipesRead { rows: Vec::new(), nodes: 30_000, is_complete: false, unreadable: 2 };
+        let notices = notices(&read);
+        assert!(notices[0].starts_with("Only 30000 nodes were read"), "{notices:?}");
+        assert_eq!(notices[1], "2 nodes could not be read.");
+        assert!(summary(&read).starts_with("No recipe is recognised."));
+    }
+
+    #[test]
     fn a_page_keeps_its_filter() {
         let url = page_url("/recipes/a", Some(RecipeGroup::Lock), 200);
         assert_eq!(url, "/recipes/a?kind=lock&from=200");

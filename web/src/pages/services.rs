@@ -170,11 +170,15 @@ fn summary(services: &[&ServiceRead]) -> String {
     let drained: usize = services.iter().map(|one| drained(one)).sum();
     let undecodable: usize = services.iter().map(|one| one.undecodable.len()).sum();
     format!(
-        "{} services with {instances} instances: {} up, {drained} drained. {undecodable} nodes \
-         cannot be read as instances.",
-        services.len(),
+        "{} with {}: {} up, {drained} drained, {undecodable} undecodable.",
+        counted(services.len(), "service"),
+        counted(instances, "instance"),
         instances - drained
     )
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn drained(service: &ServiceRead) -> usize {

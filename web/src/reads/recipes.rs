@@ -142,7 +142,7 @@ fn row_of(finding: &Finding) -> RecipeRow {
         is_guess: finding.is_guess,
         is_partial: finding.is_partial,
         holders: finding.holders.len(),
-        named: finding.holders.iter().take(NAMED).map(holder).collect(),
+        named: finding.holders.iter().take(NAMED).map(|one| holder(finding.kind, one)).collect(),
         since: finding.holders.iter().find_map(Contender::created_ms),
         waiting: finding.waiting.iter().filter(is_client).count(),
         oldest: finding.waiting.iter().filter_map(Contender::created_ms).min(),
@@ -152,8 +152,10 @@ fn row_of(finding: &Finding) -> RecipeRow {
     }
 }
 
-fn holder(holder: &Contender) -> HolderRow {
+fn holder(kind: RecipeKind, holder: &Contender) -> HolderRow {
     let label = match holder.label.as_ref() {
+        // The data of an instance are its record.
+        _ if kind == RecipeKind::Service => holder.name.clone(),
         [] | b"__REVOKE__" | b"unlock" => holder.name.clone(),
         label => line(label, LONGEST),
     };

@@ -5,7 +5,7 @@ use std::fmt;
 use zk_curator_ops::data::line;
 use zk_curator_ops::holders::{SessionFacts, kind_words};
 use zk_curator_ops::node::hex;
-use zk_curator_recipes::inspect::{Contender, Details, Finding, Role};
+use zk_curator_recipes::inspect::{Contender, Details, Finding, RecipeKind, Role};
 
 use super::group::RecipeGroup;
 use super::text::visible;
@@ -107,6 +107,9 @@ pub(crate) fn sentence(text: &str) -> String {
 
 /// Returns what a recipe is, and how many hold it and wait.
 pub(crate) fn summary(finding: &Finding) -> String {
+    if finding.kind == RecipeKind::Unknown {
+        return "No recipe is recognised at this node.".to_owned();
+    }
     let holders = match finding.holders.len() {
         1 => "1 holder".to_owned(),
         many => format!("{many} holders"),
