@@ -153,9 +153,9 @@ impl WebOptions {
     }
 
     /// Sets how the servers are asked for their sessions: pages show the address of the client that
-    /// owns a node, and the server that it is connected to. The servers are asked in the background,
-    /// while such pages are open, and not more often than every 5 seconds. Default: four-letter words
-    /// on the client ports without TLS, and no admin server.
+    /// owns a node, and the server that it is connected to. The servers are asked in the
+    /// background, while such pages are open, and not more often than every 5 seconds. Default:
+    /// four-letter words on the client ports without TLS, and no admin server.
     ///
     /// ```
     /// use zk_curator_ops::ensemble::probe::ProbeOptions;

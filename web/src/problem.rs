@@ -123,7 +123,8 @@ impl Problem {
 
     /// A read of many nodes that takes too long.
     pub(crate) fn too_slow(path: &str) -> Self {
-        let detail = format!("The nodes below {path} cannot be read in time. Try one further down.");
+        let detail =
+            format!("The nodes below {path} cannot be read in time. Try one further down.");
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(status, ProblemKind::NoConnection, "The read takes too long", detail)
             .retry_after(5)

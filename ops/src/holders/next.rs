@@ -19,7 +19,7 @@ pub struct NextStep {
     /// The command, for a shell: names with other characters than letters, digits and a few signs
     /// are quoted.
     pub command: String,
-    /// What it does.
+    /// The effect, such as `deletes it`.
     pub effect: &'static str,
 }
 

@@ -13,7 +13,7 @@ use crate::path::child;
 
 /// The maximum number of nodes that [`inspect`] reads.
 const MOST_NODES: usize = 2048;
-/// The maximum number of nodes that [`glance`] reads below a node: as many as fit into a request.
+/// The maximum number of nodes that [`glance`] reads below a node, in one request.
 const MOST_GLANCED: usize = 256;
 /// The number of nodes that are read at a time while the size of the data is limited.
 const BATCH: usize = 256;
@@ -63,10 +63,10 @@ pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<F
 /// Finds out the same as [`inspect`] in two round trips, whatever the recipe is.
 ///
 /// Reads the node, the nodes above it, and at most 256 nodes below the recipe. That is all of a
-/// lock or an election with fewer contenders. Of a recipe with directories, such as a semaphore or a
-/// queue, the nodes in the directories are known by their names only, or not at all:
-/// [`Finding::is_partial`] is `true` then, and a missing holder means nothing. The waiters of kazoo's
-/// semaphores are not read.
+/// lock or an election with fewer contenders. Of a recipe with directories, such as a semaphore or
+/// a queue, the nodes in the directories are known by their names only, or not at all:
+/// [`Finding::is_partial`] is `true` then, and a missing holder means nothing. The waiters of
+/// kazoo's semaphores are not read.
 ///
 /// # Errors
 /// As [`inspect`].

@@ -19,8 +19,8 @@ const LINGER: Duration = Duration::from_secs(60);
 /// The levels above a node at which its recipe may be.
 const ABOVE: usize = 4;
 
-/// The watched paths: one recursive watch for each of them and each scope, whatever the number of its
-/// viewers.
+/// The watched paths: one recursive watch for each of them and each scope, whatever the number of
+/// its viewers.
 #[derive(Debug)]
 pub(crate) struct Hub {
     zk: CuratorFramework,

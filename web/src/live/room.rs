@@ -124,7 +124,7 @@ impl Room {
     }
 
     fn announce(&self) {
-        // Before the news: who reads because of them reads anew.
+        // Before the news, so that a read after them is not an older one.
         self.memo.forget();
         self.news.modify(|news| news.generation += 1);
     }

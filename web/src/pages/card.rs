@@ -11,7 +11,7 @@ use crate::state::Web;
 /// The maximum number of sentences and of holders on a card. The page of the recipe has more.
 const MOST: usize = 4;
 
-/// What a node is in a recipe.
+/// The place of a node in a recipe.
 pub(super) struct RecipeCard {
     pub(super) sentence: String,
     /// The same sentences as on the page of the recipe.
@@ -102,7 +102,7 @@ fn links(web: &Web, path: &str, finding: &Finding, known: &KnownSessions) -> Vec
 }
 
 /// Returns the client of a contender: its address if it is known, and otherwise its session.
-pub(super) fn client_of(contender: &Contender, known: &KnownSessions) -> String {
+fn client_of(contender: &Contender, known: &KnownSessions) -> String {
     let client = known.facts.describe(contender.session).client;
     match contender.session {
         _ if !client.is_empty() => visible(&client).into_owned(),

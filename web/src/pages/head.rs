@@ -91,7 +91,7 @@ impl Head {
     }
 
     /// Returns `true` if the page is this view: for the template.
-    pub(super) fn is(&self, view: &str) -> bool {
+    pub(super) fn shows(&self, view: &str) -> bool {
         self.view.address().trim_start_matches('/') == view
     }
 }

@@ -33,8 +33,8 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
             bytes(MOST_SHOWN)
         ),
         format!(
-            "Recipes are searched in at most {MOST_NODES} nodes, and fewer if their data are large. \
-             A page says if nodes are missing."
+            "Recipes are searched in at most {MOST_NODES} nodes, and fewer if their data are \
+             large. A page says if nodes are missing."
         ),
         format!("A label is cut after {LONGEST_LABEL} bytes."),
         format!("At most {MOST_INSTANCES} instances of services are read."),

@@ -144,10 +144,13 @@ fn groups(base: &str, read: &RecipesRead, current: Option<RecipeGroup>) -> Vec<G
     [all].into_iter().chain(groups.filter(|one| one.count > 0 || one.is_current)).collect()
 }
 
+/// The summary of a subtree without a recipe.
+const NONE: &str = "No recipe is recognised. A lock that no client uses leaves no trace.";
+
 fn summary(read: &RecipesRead) -> String {
     let waiting = read.rows.iter().filter(|row| row.waiting > 0).count();
     let recipes = match read.rows.len() {
-        0 => return "No recipe is recognised. A lock that nobody uses leaves no trace.".to_owned(),
+        0 => return NONE.to_owned(),
         1 => "1 recipe".to_owned(),
         many => format!("{many} recipes"),
     };
@@ -159,8 +162,8 @@ fn notices(read: &RecipesRead) -> Vec<String> {
     let mut notices = Vec::new();
     if !read.is_complete {
         notices.push(format!(
-            "Only {} nodes were read, so recipes are missing. Choose a node further down to see all \
-             of those below it.",
+            "Only {} nodes were read, so recipes are missing. Choose a node further down to see \
+             all of those below it.",
             read.nodes
         ));
     }

@@ -73,7 +73,7 @@ struct InstanceView {
     /// `up` or `drained`.
     state: &'static str,
     icon: &'static str,
-    /// What is known of its session.
+    /// The known facts about its session.
     health: String,
     client: String,
     registered: When,

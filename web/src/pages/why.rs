@@ -39,7 +39,7 @@ struct WhyPage {
     frame: Frame,
     head: Head,
     summary: String,
-    /// What the node is, if the recipe is another one.
+    /// The place of the node in the recipe, if the recipe is at another node.
     place: String,
     recipe: String,
     recipe_url: String,
@@ -77,7 +77,7 @@ struct ContenderRow {
 struct StepView {
     command: String,
     effect: &'static str,
-    /// `false` if a name has characters that are not shown as they are.
+    /// `false` if a name has invisible characters, which are shown in another form.
     can_copy: bool,
 }
 
@@ -146,7 +146,7 @@ fn table(
 ) -> ContenderTable {
     let (title, empty) = match id {
         "holders" => ("Holders", "No contender holds it."),
-        _ => ("Waiting", "Nobody waits."),
+        _ => ("Waiting", "No client waits."),
     };
     let views = contender_views(contenders.iter().take(SHOWN), &known.facts, now);
     let rows: Vec<_> = views.into_iter().map(|view| row(web, view)).collect();

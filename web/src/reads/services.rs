@@ -133,8 +133,8 @@ fn service(base: &str, name: String) -> ServiceRead {
     ServiceRead { name, path, ..ServiceRead::default() }
 }
 
-/// Lists the nodes of services, the first of which is at this place. Adds their paths, each with the
-/// place of its service.
+/// Lists the nodes of services, the first of which is at this place. Adds their paths, each with
+/// the place of its service.
 async fn list(
     zk: &CuratorFramework,
     services: &mut [ServiceRead],

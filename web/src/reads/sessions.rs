@@ -36,7 +36,7 @@ struct CacheState {
     is_reading: bool,
 }
 
-/// The sessions, as far as they are known.
+/// The known sessions, and their age.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownSessions {
     pub(crate) facts: Arc<SessionFacts>,
@@ -54,9 +54,9 @@ impl KnownSessions {
                 "The settings of this explorer do not let it ask the servers for their sessions."
                     .to_owned()
             }
-            None => "The servers have not told their sessions yet.".to_owned(),
+            None => "The sessions are not known yet: the servers have not responded.".to_owned(),
             Some(age) => {
-                format!("Sessions and addresses as the servers told them {} ago.", duration(age))
+                format!("Sessions and addresses as the servers knew them {} ago.", duration(age))
             }
         }
     }

@@ -144,8 +144,8 @@ pub(crate) fn place_sentence(finding: &Finding, path: &str) -> String {
     }
 }
 
-/// Returns `true` if all contenders of a finding are known. Those of locks and elections are known by
-/// the names of the children, also if these were not all read.
+/// Returns `true` if all contenders of a finding are known. Those of locks and elections are known
+/// by the names of the children, also if these were not all read.
 pub(crate) fn is_known(finding: &Finding) -> bool {
     let group = RecipeGroup::of(finding.kind);
     !finding.is_partial || matches!(group, RecipeGroup::Lock | RecipeGroup::Election)

@@ -99,7 +99,7 @@ fn the_longest_wait_comes_first() {
         let recipes = site.json("/api/v1/recipes").await;
         let rows = recipes["recipes"].as_array().unwrap();
         assert_eq!(rows.len(), 3);
-        assert_eq!(rows[2]["path"], "/0", "nobody waits there");
+        assert_eq!(rows[2]["path"], "/0", "no client waits there");
         assert_eq!((&rows[0]["waiting"], &rows[2]["waiting"]), (&json!(1), &json!(0)));
         assert!(rows[0]["longest_wait_ms"].is_u64() && rows[2]["longest_wait_ms"].is_null());
         drop((quiet, tasks));

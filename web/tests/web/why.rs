@@ -203,7 +203,7 @@ async fn clients_are_shown_with_their_addresses() {
     let other = site.client().await;
     let held = InterProcessMutex::new(&other, LOCK).label("ann").acquire().await.unwrap();
     let page = site.get("/why/locks/orders").await.body;
-    for part in ["connected, timeout", "  on 127.0.0.1:", "as the servers told them"] {
+    for part in ["connected, timeout", "  on 127.0.0.1:", "as the servers knew them"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     let why = site.json("/api/v1/why/locks/orders").await;

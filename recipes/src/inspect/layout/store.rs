@@ -1,5 +1,5 @@
-//! Recipes whose nodes store something: two-phase commits, configuration stores, schedules, counters
-//! and migration sets.
+//! Recipes whose nodes store something: two-phase commits, configuration stores, schedules,
+//! counters and migration sets.
 
 use zk_curator::path::SequenceSuffix;
 
