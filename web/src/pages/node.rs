@@ -29,7 +29,7 @@ struct NodePage {
     frame: Frame,
     head: Head,
     full_path: String,
-    /// What the node is in a recipe.
+    /// The place of the node in a recipe.
     card: Option<RecipeCard>,
     /// The reason why a recipe cannot be recognised; empty for most nodes.
     no_card: String,
