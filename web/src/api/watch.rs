@@ -19,8 +19,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// `GET /api/v1/watch/…`
 pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/api/v1/watch"])?;
-    let scope = Scope::of(visit.query.get("scope").unwrap_or(Scope::Node.name()))
-        .ok_or_else(|| Problem::usage("The scope has to be node, recipe or subtree."))?;
+    let scope = visit.query.get("scope").map_or(Some(Scope::Node), Scope::of);
+    let scope =
+        scope.ok_or_else(|| Problem::usage("The scope has to be node, recipe or subtree."))?;
     let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
     let viewing = web.hub.view(&path, scope).map_err(|NoRoom| full())?;
     let stream = Sse::new(events(viewing, seat));
