@@ -32,13 +32,19 @@ pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
         .route("/static/{name}", get(static_files::file))
         .route("/api/v1/openapi.json", get(api::openapi))
         .route("/api/v1/names", get(api::names));
-    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 6] = [
+    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 12] = [
         ("/tree", get(pages::tree)),
         ("/node", get(pages::node).post(pages::change)),
         ("/raw", get(pages::raw)),
         ("/api/v1/node", get(pages::node).put(api::put).post(api::post).delete(api::delete)),
         ("/api/v1/children", get(pages::tree)),
         ("/api/v1/watch", get(api::watch)),
+        ("/why", get(pages::why)),
+        ("/recipes", get(pages::recipes)),
+        ("/services", get(pages::services)),
+        ("/api/v1/why", get(pages::why)),
+        ("/api/v1/recipes", get(pages::recipes)),
+        ("/api/v1/services", get(pages::services)),
     ];
     let routes = of_nodes.into_iter().fold(routes, |routes, (start, methods)| {
         // The root, with and without a slash, and every other node.

@@ -31,5 +31,8 @@ mod tests {
         for path in ["/children/{path}", "/watch/{path}", "/names"] {
             assert_eq!(operations(path), ["get"], "{path}");
         }
+        for path in ["/why/{path}", "/recipes/{path}", "/services/{path}"] {
+            assert_eq!(operations(path), ["get"], "{path}");
+        }
     }
 }

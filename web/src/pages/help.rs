@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
-use crate::reads::{PAGE, SORTABLE};
+use crate::reads::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES, PAGE, SORTABLE};
 use crate::show::{MOST_SHOWN, size};
 use crate::state::Web;
 use crate::visit::Visit;
@@ -32,6 +32,12 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
             "A page shows the first {} of a value. A download has all of it.",
             bytes(MOST_SHOWN)
         ),
+        format!(
+            "Recipes are searched in at most {MOST_NODES} nodes, and fewer if their data are \
+             large. A page says if nodes are missing."
+        ),
+        format!("A label is cut after {LONGEST_LABEL} bytes."),
+        format!("At most {MOST_INSTANCES} instances of services are read."),
         format!(
             "A request has at most {}, the jute.maxbuffer of the servers.",
             bytes(web.max_body)

@@ -1,5 +1,6 @@
 //! The pages: handlers, and views of nodes.
 
+mod card;
 mod change;
 mod edit;
 mod frame;
@@ -8,11 +9,17 @@ mod help;
 mod login;
 mod node;
 mod problem;
+mod recipes;
+mod services;
 mod tree;
+mod why;
 
 pub(crate) use change::change;
 pub(crate) use help::help;
 pub(crate) use login::{sign_in, sign_in_page, sign_out};
 pub(crate) use node::{node, raw};
 pub(crate) use problem::problem_page;
+pub(crate) use recipes::recipes;
+pub(crate) use services::services;
 pub(crate) use tree::{go, root, tree};
+pub(crate) use why::why;
