@@ -14,7 +14,7 @@ use super::locks::{self, LockAcls};
 use super::{disks, judge};
 use crate::ensemble::members::EnsembleMembers;
 use crate::ensemble::notes::ProbeNote;
-use crate::ensemble::probe;
+use crate::ensemble::probe::{self, ProbeReport};
 use crate::ensemble::target::EnsembleProbe;
 use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::FourLetterWord;
@@ -33,6 +33,16 @@ const SESSION_WITHIN: Duration = Duration::from_secs(2);
 const CONTENDERS: usize = 2_000;
 /// The most nodes in which locks are looked for.
 const SEARCHED: usize = 100_000;
+
+/// The words whose responses are examined.
+pub const WORDS: [FourLetterWord; 6] = [
+    FourLetterWord::Srvr,
+    FourLetterWord::Mntr,
+    FourLetterWord::Conf,
+    FourLetterWord::Cons,
+    FourLetterWord::Wchs,
+    FourLetterWord::Dump,
+];
 
 /// The findings about the servers.
 #[derive(Debug, Clone)]
@@ -88,20 +98,26 @@ fn has_errors(findings: &[DoctorFinding]) -> bool {
 /// # Errors
 /// As of [`EnsembleProbe::members`]. A server that does not respond is a finding.
 pub async fn examine(probe: &EnsembleProbe<'_>) -> Result<DoctorReport, Error> {
-    let words = [
-        FourLetterWord::Srvr,
-        FourLetterWord::Mntr,
-        FourLetterWord::Conf,
-        FourLetterWord::Cons,
-        FourLetterWord::Wchs,
-        FourLetterWord::Dump,
-    ];
-    let (members, reports) = probe.survey(&words).await?;
+    let (members, reports) = probe.survey(&WORDS).await?;
+    examine_reports(probe, members, &reports).await
+}
+
+/// Examines the servers by responses to [`WORDS`] that are there already. `reports` has a report
+/// for each of the `members`. Asks the admin servers of the probe for the settings that no word
+/// tells. Otherwise it does the same as [`examine`].
+///
+/// # Errors
+/// [`InvalidConnectString`](Error::InvalidConnectString).
+pub async fn examine_reports(
+    probe: &EnsembleProbe<'_>,
+    members: EnsembleMembers,
+    reports: &[ProbeReport],
+) -> Result<DoctorReport, Error> {
     let named = probe.named()?.len();
     let asked = members.servers.iter().map(|server| probe::settings(server, probe.options()));
     let settings = join_all(asked).await;
     let max_packet = disks::max_packet(settings.iter());
-    let mut findings = judge::servers(&reports, members.voters(), named, max_packet);
+    let mut findings = judge::servers(reports, members.voters(), named, max_packet);
     if reports.iter().any(|report| report.mode().is_some()) {
         findings.extend(clock(probe, &members).await);
     }

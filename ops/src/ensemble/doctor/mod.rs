@@ -27,5 +27,5 @@ mod finding;
 mod judge;
 mod locks;
 
-pub use examine::{DoctorReport, DoctorTreeReport, examine, examine_tree};
+pub use examine::{DoctorReport, DoctorTreeReport, WORDS, examine, examine_reports, examine_tree};
 pub use finding::{DoctorFinding, FindingSeverity};
