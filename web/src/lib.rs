@@ -25,6 +25,8 @@
 //! | `/tree/a/b` | the children of `/a/b`: 200 at a time, sorted and filtered |
 //! | `/node/a/b` | its data, stat, rights and quota; with [`write`](WebOptions::write), forms that change it |
 //! | `/raw/a/b` | its data as a download |
+//! | `/ensemble` | the servers, charts of the last 15 minutes, findings, and sessions |
+//! | `/search/a/b` | a search by name or content at `/a/b` and below it |
 //! | `/help` | keys, signs and limits |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
 //!
@@ -35,7 +37,7 @@
 //! # REST
 //!
 //! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`, and the
-//! events of `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
+//! events of `/api/v1/watch/…`; `GET` of `/api/v1/ensemble` and `/api/v1/search/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
 //! `If-Match`, and `POST`, which creates a node, needs `If-None-Match: *`. Errors are problems of
 //! RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the
 //! interface.
@@ -56,6 +58,7 @@
 mod api;
 mod body;
 mod changes;
+mod ensemble;
 mod fields;
 mod guard;
 mod live;
@@ -65,6 +68,7 @@ pub mod paths;
 mod problem;
 mod reads;
 mod routes;
+mod search;
 mod security;
 mod show;
 mod state;

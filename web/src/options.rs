@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use axum::http::HeaderName;
+use zk_curator_ops::ensemble::probe::ProbeOptions;
 
+use crate::search::SearchLimits;
 use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
 
 /// The settings of an explorer.
@@ -39,6 +41,9 @@ pub struct WebOptions {
     pub(crate) authentication: Authentication,
     pub(crate) redaction: Redaction,
     pub(crate) limits: Limits,
+    pub(crate) probe: ProbeOptions,
+    /// The pause between two samples; `None` for the default.
+    pub(crate) every: Option<Duration>,
 }
 
 /// The reason why a setting is not valid.
@@ -137,6 +142,25 @@ impl WebOptions {
         self
     }
 
+    /// Sets how the servers are asked for the page of the ensemble: the time limit, the admin
+    /// servers, and the connector for servers with TLS. The framework does not know them. Default:
+    /// [`ProbeOptions::new`], without TLS, for at most a second, and no admin server.
+    ///
+    /// Without a [connector](ProbeOptions::connector), an admin server over HTTPS is not asked, and
+    /// the page shows the reason.
+    pub fn probe(mut self, options: ProbeOptions) -> Self {
+        self.probe = options;
+        self
+    }
+
+    /// Sets the pause between two samples of the servers, from 1 s. The servers are sampled while
+    /// the page of the ensemble is viewed, and for 60 s after the last viewer has left. Every sixth
+    /// sample also asks for the findings and the sessions. Default: 5 s.
+    pub fn sample_every(mut self, pause: Duration) -> Self {
+        self.every = Some(pause.max(Duration::from_secs(1)));
+        self
+    }
+
     /// Sets the limits. Default: those of [`Limits::new`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -159,6 +183,8 @@ pub struct Limits {
     pub(crate) attempts: u32,
     pub(crate) sessions: usize,
     pub(crate) session_time: Duration,
+    pub(crate) searches: usize,
+    pub(crate) search: SearchLimits,
 }
 
 impl Default for Limits {
@@ -179,6 +205,13 @@ impl Limits {
             attempts: 5,
             sessions: 1_024,
             session_time: Duration::from_secs(12 * 3_600),
+            searches: 4,
+            search: SearchLimits {
+                nodes: 100_000,
+                bytes: 64 << 20,
+                time: Duration::from_secs(30),
+                hits: 1_000,
+            },
         }
     }
 
@@ -218,6 +251,22 @@ impl Limits {
     pub const fn sessions(mut self, open: usize, time: Duration) -> Self {
         self.sessions = open;
         self.session_time = time;
+        self
+    }
+
+    /// Sets the number of searches that run at the same time, of which each user has at most one.
+    /// With 0, nothing is searched. Default: 4.
+    pub const fn searches(mut self, at_once: usize) -> Self {
+        self.searches = at_once;
+        self
+    }
+
+    /// Sets the nodes that a search finds, from 1, the bytes of data that it reads, and its time.
+    /// The last response may exceed the bytes. A search also ends after 1,000 results, or 512 KiB
+    /// of them. Default: 100,000 nodes, 64 MiB and 30 s.
+    pub const fn search(mut self, nodes: usize, bytes: u64, time: Duration) -> Self {
+        let nodes = if nodes == 0 { 1 } else { nodes };
+        self.search = SearchLimits { nodes, bytes, time, hits: self.search.hits };
         self
     }
 }

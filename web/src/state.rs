@@ -8,10 +8,12 @@ use zk_curator::internal::Locked;
 use zk_curator::{ClientInfo, CuratorFramework};
 
 use crate::changes::Changes;
+use crate::ensemble::EnsembleSampler;
 use crate::live::{Hub, MemoKey, SharedRead};
 use crate::options::WebOptions;
 use crate::problem::{Problem, RequestResult};
 use crate::reads::{Listing, ListingQuery, NodeRead, list, read_node};
+use crate::search::SearchLimits;
 use crate::security::{
     Authentication, BackOff, ChangePermit, Hosts, Keys, Redaction, RequestRates, Sessions,
     StreamLimits,
@@ -20,6 +22,8 @@ use crate::show::visible;
 
 /// The time for the reads and changes of one request. A person does not wait longer.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// The pause between two samples of the servers by default.
+const EVERY: Duration = Duration::from_secs(5);
 /// The time in which the servers have to name the identities of the session.
 const IDENTITY: Duration = Duration::from_millis(500);
 
@@ -28,6 +32,7 @@ const IDENTITY: Duration = Duration::from_millis(500);
 pub(crate) struct Web {
     pub(crate) zk: CuratorFramework,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) ensemble: Arc<EnsembleSampler>,
     pub(crate) write: bool,
     pub(crate) tls: bool,
     /// `true` if pages are live.
@@ -44,17 +49,22 @@ pub(crate) struct Web {
     pub(crate) back_off: BackOff,
     pub(crate) rates: RequestRates,
     pub(crate) streams: Arc<StreamLimits>,
+    /// The running searches: one of each user.
+    pub(crate) searches: Arc<StreamLimits>,
+    pub(crate) search_limits: SearchLimits,
     /// The identities of the session with this epoch.
     identity: Locked<Option<(u64, String)>>,
 }
 
 impl Web {
     pub(crate) fn new(zk: &CuratorFramework, options: WebOptions) -> Self {
-        let WebOptions { write, hosts, base, tls, authentication, redaction, limits } = options;
+        let WebOptions { write, hosts, base, tls, authentication, redaction, limits, .. } = options;
+        let every = options.every.unwrap_or(EVERY);
         let keys = Keys::random();
         Self {
             zk: zk.with_deadline(DEADLINE),
             hub: Hub::new(zk.clone(), limits.watches),
+            ensemble: EnsembleSampler::new(zk.clone(), options.probe, every),
             write,
             tls,
             live: limits.streams.min(limits.streams_of_one).min(limits.watches) > 0,
@@ -69,6 +79,8 @@ impl Web {
             back_off: BackOff::new(limits.attempts),
             rates: RequestRates::new(limits.per_second, limits.burst),
             streams: Arc::new(StreamLimits::new(limits.streams, limits.streams_of_one)),
+            searches: Arc::new(StreamLimits::new(limits.searches, 1)),
+            search_limits: limits.search,
             identity: Locked::default(),
         }
     }

@@ -1,16 +1,20 @@
 //! The REST interface: the bodies of responses, and the requests that pages do not have.
 
 mod children;
+mod ensemble;
 mod names;
 mod node;
 mod openapi;
 mod precondition;
+mod search;
 mod watch;
 mod write;
 
 pub(crate) use children::children_json;
+pub(crate) use ensemble::{SESSIONS, ensemble_json, watch_ensemble};
 pub(crate) use names::names;
 pub(crate) use node::{node_json, raw_response, wants_raw};
 pub(crate) use openapi::openapi;
+pub(crate) use search::{SearchQuery, search_json, search_lines, wants_lines};
 pub(crate) use watch::watch;
 pub(crate) use write::{creatable, delete, post, put};

@@ -44,7 +44,13 @@ pub(super) struct PageLink {
 }
 
 /// The pages of the navigation. A new page gets a line here, and a route.
-const PAGES: [(&str, &str); 2] = [("Tree", "/tree"), ("Help", "/help")];
+const PAGES: [(&str, &str); 4] = [
+    // In the order of the navigation.
+    ("Tree", "/tree"),
+    ("Ensemble", "/ensemble"),
+    ("Search", "/search"),
+    ("Help", "/help"),
+];
 
 impl Frame {
     /// Returns the frame of a page. `page` is its address, as in the navigation. Clients that have

@@ -13,6 +13,7 @@ pub(super) struct Head {
     pub(super) children: String,
     pub(super) tree_url: String,
     pub(super) node_url: String,
+    pub(super) search_url: String,
     pub(super) is_tree: bool,
 }
 
@@ -52,6 +53,7 @@ impl Head {
             children: children.to_string(),
             tree_url: format!("{}/tree{url}", web.base),
             node_url: format!("{}/node{url}", web.base),
+            search_url: format!("{}/search{url}", web.base),
             is_tree,
         }
     }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
+use crate::ensemble::{MOST_PATHS, MOST_SESSIONS};
 use crate::reads::{PAGE, SORTABLE};
 use crate::show::{MOST_SHOWN, size};
 use crate::state::Web;
@@ -35,6 +36,18 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         format!(
             "A request has at most {}, the jute.maxbuffer of the servers.",
             bytes(web.max_body)
+        ),
+        format!(
+            "A user runs one search at a time. It ends after {} results, {} nodes, {} of data or \
+             {} s.",
+            web.search_limits.hits,
+            web.search_limits.nodes,
+            size(web.search_limits.bytes),
+            web.search_limits.time.as_secs()
+        ),
+        format!(
+            "The page of the ensemble shows {MOST_SESSIONS} sessions, with {MOST_PATHS} ephemeral \
+             nodes of each."
         ),
     ];
     render(&HelpPage { frame: Frame::new(&web, Some(&visit.viewer), "/help").await, limits })

@@ -2,17 +2,23 @@
 
 mod change;
 mod edit;
+mod ensemble;
+mod ensemble_charts;
+mod ensemble_sessions;
 mod frame;
 mod head;
 mod help;
 mod login;
 mod node;
 mod problem;
+mod search;
 mod tree;
 
 pub(crate) use change::change;
+pub(crate) use ensemble::ensemble;
 pub(crate) use help::help;
 pub(crate) use login::{sign_in, sign_in_page, sign_out};
 pub(crate) use node::{node, raw};
 pub(crate) use problem::problem_page;
+pub(crate) use search::search;
 pub(crate) use tree::{go, root, tree};

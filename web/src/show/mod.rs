@@ -1,6 +1,7 @@
 //! Nodes as people read them. Everything here is pure.
 
 mod acl;
+mod chart;
 mod data;
 mod dump;
 mod json;
@@ -11,9 +12,10 @@ mod text;
 mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
+pub(crate) use chart::{Chart, ChartPoint, ChartSeries, ChartSpan, ChartTexts, number};
 pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
 pub(crate) use kind::{NodeKind, is_sequential, sequence_of};
 pub(crate) use quota::{QuotaLine, quota_lines};
 pub(crate) use size::size;
-pub(crate) use text::visible;
-pub(crate) use time::{duration, now_ms, when};
+pub(crate) use text::{visible, visible_data};
+pub(crate) use time::{When, duration, now_ms, when};
