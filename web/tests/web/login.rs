@@ -47,7 +47,7 @@ async fn nothing_is_shown_before_signing_in() {
     }
     let page = site.get("/login").await;
     assert_eq!(page.status, 200);
-    assert!(!page.body.contains("memory:2181") && !page.body.contains("/tree\">Tree"));
+    assert!(!page.body.contains("127.0.0.1:2181") && !page.body.contains("/tree\">Tree"));
     assert_eq!(site.server.probe().total_requests(), before);
 }
 

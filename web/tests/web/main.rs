@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod changes;
+mod ensemble;
 mod hostile;
 mod live;
 mod login;
 mod pages;
 mod rest;
+mod search;
 mod security;
 mod support;

@@ -185,7 +185,7 @@ async fn a_namespace_has_a_root_of_its_own() {
 #[tokio::test]
 async fn pages_have_landmarks_and_labels() {
     let site = Site::start(WebOptions::new().write(true)).await;
-    for address in ["/tree", "/node", "/help", "/none"] {
+    for address in ["/tree", "/node", "/help", "/none", "/ensemble", "/search", "/search?for=zoo"] {
         let page = site.get(address).await.body;
         for part in
             ["<html lang=\"en\">", "<main id=\"main\"", "<header", "<footer", "href=\"#main\""]

@@ -1,6 +1,7 @@
 //! An explorer of an embedded server, and its clients.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, BodyDataStream, to_bytes};
@@ -11,6 +12,7 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tower::ServiceExt;
 use zk_curator::CuratorFramework;
+use zk_curator_ops::ensemble::probe::ProbeOptions;
 use zk_curator_testing::TestServer;
 use zk_curator_web::{WebOptions, router};
 
@@ -39,9 +41,11 @@ pub(crate) struct Browser {
 impl Site {
     pub(crate) async fn start(options: WebOptions) -> Self {
         let server = TestServer::in_memory().await;
-        let zk = server.framework().build().unwrap();
+        // The name of a host would be looked up before its server is asked.
+        let zk = server.framework().connect_string("127.0.0.1:2181").build().unwrap();
         zk.start().await.unwrap();
-        let router = router(&zk, options);
+        let probe = ProbeOptions::new().connector(Arc::new(server.connector()));
+        let router = router(&zk, options.probe(probe));
         Self { server, zk, router }
     }
 
