@@ -56,9 +56,10 @@ impl NamedPaths {
 
     fn sentence(&self, what: &str) -> Option<String> {
         let shown: Vec<_> = self.first.iter().map(|path| visible(path)).collect();
+        let noun = if self.total == 1 { "node" } else { "nodes" };
         let more = if self.total > self.first.len() { ", and more" } else { "" };
         let paths = shown.join(", ");
-        (self.total > 0).then(|| format!("{}{what}: {paths}{more}.", self.total))
+        (self.total > 0).then(|| format!("{what}: {} {noun}: {paths}{more}.", self.total))
     }
 }
 
@@ -144,15 +145,14 @@ impl SearchSummary {
         let opened = size(u64::try_from(MOST_OPENED).unwrap_or(u64::MAX));
         let line = size(u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX));
         let cut = format!(
-            " nodes were compared in part, up to {opened} of decompressed content and {line} of a line"
+            "Compared in part, up to {opened} of decompressed content and {line} of a line"
         );
         [
-            self.left.sentence(" nodes were found and not compared"),
-            self.unlisted.sentence(" nodes were found and nothing below them was searched"),
-            self.partly_listed.sentence(" nodes have more children than were visited"),
-            self.redacted
-                .sentence(" nodes have data that the settings hide, which are never searched"),
-            self.unreadable.sentence(" nodes could not be read"),
+            self.left.sentence("Found, and not compared"),
+            self.unlisted.sentence("Found, and nothing below was searched"),
+            self.partly_listed.sentence("More children than were visited"),
+            self.redacted.sentence("Data hidden by the settings, and never searched"),
+            self.unreadable.sentence("Not readable"),
             self.cut.sentence(&cut),
         ]
         .into_iter()
@@ -178,9 +178,9 @@ mod tests {
         assert!(summary.is_truncated());
         assert_eq!(summary.reason(), "The search has ended early, at its limit of bytes.");
         let gaps = summary.gaps();
-        assert!(gaps[0].starts_with("22 nodes were found and not compared: /n0, /n1, "));
+        assert!(gaps[0].starts_with("Found, and not compared: 22 nodes: /n0, /n1, "), "{gaps:?}");
         assert!(gaps[0].ends_with("/n19, and more."), "{}", gaps[0]);
-        assert!(gaps[1].ends_with("searched: /a⟨U+202E⟩."), "{}", gaps[1]);
+        assert!(gaps[1].ends_with("searched: 1 node: /a⟨U+202E⟩."), "{}", gaps[1]);
         summary.part = SearchIn::Name;
         summary.hits = 1;
         assert_eq!(summary.headline(), "1 node matches. Compared 0 of 0 nodes.");

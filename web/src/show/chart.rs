@@ -333,11 +333,11 @@ mod tests {
     fn empty_single_and_constant_series_have_charts() {
         for (values, path, latest) in [
             (&[][..], "", "–"),
-            (&[None, None], "", "–"),
-            (&[Some(3.0)], "M336.0 56.4h0", "3"),
-            (&[Some(0.0), Some(0.0)], "M334.2 114.0h0L336.0 114.0", "0"),
-            (&[Some(7.5), Some(7.5)], "M334.2 42.0h0L336.0 42.0", "7.5"),
-            (&[Some(1.0), None], "M334.2 18.0h0", "–"),
+            (&[None, None][..], "", "–"),
+            (&[Some(3.0)][..], "M336.0 56.4h0", "3"),
+            (&[Some(0.0), Some(0.0)][..], "M334.2 114.0h0L336.0 114.0", "0"),
+            (&[Some(7.5), Some(7.5)][..], "M334.2 42.0h0L336.0 42.0", "7.5"),
+            (&[Some(1.0), None][..], "M334.2 18.0h0", "–"),
         ] {
             let chart = chart(&[series("zk1", values)]);
             assert_eq!((&*chart.lines[0].path, &*chart.lines[0].latest), (path, latest));

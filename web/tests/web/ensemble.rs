@@ -277,8 +277,9 @@ fn sessions_are_shown_in_pages() {
     paused(async {
         let (site, _words) = single().await;
         for name in NAMES {
-            let path = format!("/{name}");
-            site.zk.create(path).mode(CreateMode::Ephemeral).await.unwrap();
+            // One of the names has a slash.
+            let node = site.zk.create(format!("/{name}")).creating_parents();
+            node.mode(CreateMode::Ephemeral).await.unwrap();
         }
         let mut others = Vec::new();
         for _ in 0..120 {
