@@ -37,10 +37,11 @@
 //! # REST
 //!
 //! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`, and the
-//! events of `/api/v1/watch/…`; `GET` of `/api/v1/ensemble` and `/api/v1/search/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
-//! `If-Match`, and `POST`, which creates a node, needs `If-None-Match: *`. Errors are problems of
-//! RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the
-//! interface.
+//! events of `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
+//! `If-Match`, and `POST`, which creates a node, needs `If-None-Match: *`. `GET` of
+//! `/api/v1/ensemble` samples the servers, and `GET` of `/api/v1/search/…` searches. Errors are
+//! problems of RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes
+//! the interface.
 //!
 //! # Security
 //!

@@ -49,7 +49,7 @@ impl EnsembleMoment {
 pub(crate) struct MeasureRing(VecDeque<EnsembleMoment>);
 
 impl MeasureRing {
-    /// Adds a moment, and drops those that are too old or too many.
+    /// Adds a moment, and drops old ones: after 15 minutes, or if there are too many.
     pub(crate) fn push(&mut self, moment: EnsembleMoment) {
         let now = moment.at;
         self.0.push_back(moment);

@@ -11,4 +11,4 @@ pub(crate) use clients::{ListedSession, MOST_PATHS, MOST_SESSIONS, SessionList};
 pub(crate) use measures::{EnsembleMoment, SPAN, ServerMeasures};
 pub(crate) use sample::{EnsembleSample, EnsembleSurvey};
 pub(crate) use sampler::{EnsembleSampler, EnsembleViewing, SURVEYED};
-pub(crate) use servers::{ServerLine, ServerTrouble};
+pub(crate) use servers::ServerLine;

@@ -1,4 +1,4 @@
-//! What the servers of an ensemble said at one time.
+//! The responses of all servers at one time, judged.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::clients::SessionList;
 use super::measures::EnsembleMoment;
 use super::servers::ServerLine;
 
-/// What the servers of an ensemble said at one time.
+/// The state of an ensemble at one time, as its servers report it.
 #[derive(Debug, Clone)]
 pub(crate) struct EnsembleSample {
     /// The time in milliseconds since 1970.

@@ -48,7 +48,7 @@ struct SamplerState {
     sample: Option<Arc<EnsembleSample>>,
 }
 
-/// What is kept from one sample to the next one, also while nothing is sampled.
+/// The memory from one sample to the next one. It stays while nothing is sampled.
 #[derive(Debug, Default)]
 struct SamplerMemory {
     members: Option<EnsembleMembers>,
@@ -250,8 +250,8 @@ impl EnsembleViewing {
         self.sampler.state.find(last).await
     }
 
-    /// Returns the number of the last sample at the first call, and then of each later one, except
-    /// those that were replaced in between; `None` if the framework is closed.
+    /// Returns the number of the last sample at the first call, and then of the newest one after
+    /// each change; `None` if the framework is closed.
     ///
     /// # Cancel safety
     /// Nothing is lost.

@@ -31,7 +31,7 @@ struct EnsemblePage {
     /// The time of the sample; `None` without one.
     taken: Option<When>,
     rhythm: String,
-    verdict: Verdict,
+    verdict: QuorumVerdict,
     problems: Vec<String>,
     servers: Vec<ServerRow>,
     charts: Vec<Chart>,
@@ -42,7 +42,7 @@ struct EnsemblePage {
 }
 
 /// The sentence about the quorum.
-struct Verdict {
+struct QuorumVerdict {
     class: &'static str,
     icon: &'static str,
     text: String,
@@ -86,7 +86,8 @@ pub(crate) async fn ensemble(State(web): State<Arc<Web>>, visit: Visit) -> Reque
     let sample = timeout(FIRST, viewing.sample()).await.ok().flatten();
     let from = visit.query.get("from").and_then(|from| from.parse().ok()).unwrap_or_default();
     if visit.format == Format::Json {
-        return Ok(ensemble_json(&*sample.ok_or_else(no_sample)?, from));
+        let sample = sample.ok_or_else(no_sample)?;
+        return Ok(ensemble_json(&sample, from));
     }
     let mut frame = Frame::new(&web, Some(&visit.viewer), "/ensemble").await;
     if web.live {
@@ -131,17 +132,17 @@ fn rhythm(web: &Web) -> String {
     let every = web.ensemble.every();
     let survey = every.saturating_mul(SURVEYED);
     format!(
-        "The servers are asked every {}, and for findings and sessions every {}, while \
-         this page is viewed.",
+        "The servers are asked every {}, and for findings and sessions every {}, while this \
+         page is viewed.",
         duration(every),
         duration(survey)
     )
 }
 
-fn verdict(sample: Option<&EnsembleSample>) -> Verdict {
+fn verdict(sample: Option<&EnsembleSample>) -> QuorumVerdict {
     let Some(sample) = sample else {
         let text = "Unknown: no server has responded yet.".to_owned();
-        return Verdict { class: "warn", icon: "⚠", text };
+        return QuorumVerdict { class: "warn", icon: "⚠", text };
     };
     let leader = sample.servers.iter().find(|line| matches!(&*line.role, "leader" | "standalone"));
     let (class, icon, text) = match (sample.quorum, leader) {
@@ -160,7 +161,7 @@ fn verdict(sample: Option<&EnsembleSample>) -> Verdict {
         }
         _ => ("warn", "⚠", "It is unknown if there is a quorum.".to_owned()),
     };
-    Verdict { class, icon, text }
+    QuorumVerdict { class, icon, text }
 }
 
 fn server_rows(sample: &EnsembleSample, now: i64) -> Vec<ServerRow> {

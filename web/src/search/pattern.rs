@@ -1,4 +1,4 @@
-//! What a search compares. Pure.
+//! The pattern of a search, and the comparison of nodes with it. Pure.
 
 use std::fmt;
 

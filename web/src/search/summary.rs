@@ -1,4 +1,4 @@
-//! What a search has compared, and what it has not. Pure.
+//! The summary of a search: its extent, and everything that it has not compared. Pure.
 
 use super::pattern::{LONGEST_LINE, MOST_OPENED, SearchIn};
 use crate::show::{size, visible};
@@ -63,12 +63,12 @@ impl NamedPaths {
     }
 }
 
-/// What a search has compared, and what it has not.
+/// The extent of a search, and everything that it has not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchSummary {
     pub(crate) part: SearchIn,
     pub(crate) end: SearchEnd,
-    /// The number of nodes that were found, also those that do not match.
+    /// The number of nodes that were found, whether they match or not.
     pub(crate) nodes: usize,
     /// The number of nodes that were compared.
     pub(crate) compared: usize,
@@ -112,7 +112,7 @@ impl SearchSummary {
         !matches!(self.end, SearchEnd::Complete)
     }
 
-    /// Returns a sentence about what was compared.
+    /// Returns a sentence about the extent of the search.
     pub(crate) fn headline(&self) -> String {
         let hits = match self.hits {
             0 => "Nothing matches".to_owned(),

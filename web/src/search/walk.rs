@@ -84,7 +84,7 @@ impl SearchWalk {
         }
     }
 
-    /// Returns what was searched so far.
+    /// Returns the extent of the search so far.
     pub(crate) const fn summary(&self) -> &SearchSummary {
         &self.summary
     }
@@ -93,8 +93,8 @@ impl SearchWalk {
     /// end.
     ///
     /// # Errors
-    /// The error of the root, and those that do not concern a single node. The search can be ended
-    /// by [`failed`](Self::failed).
+    /// The error of the root, and errors of requests as a whole. [`failed`](Self::failed) ends the
+    /// search then.
     ///
     /// # Cancel safety
     /// The walk has to be dropped as well.
@@ -122,7 +122,8 @@ impl SearchWalk {
         self.end(SearchEnd::Failed(why.to_string()));
     }
 
-    /// Lists the children of some nodes, and returns those to compare; `None` at the end of the time.
+    /// Lists the children of some nodes, and returns the nodes to compare; `None` at the end of the
+    /// time.
     async fn list(&mut self) -> Result<Option<Vec<SearchCandidate>>, Error> {
         let is_first = self.summary.nodes == 0;
         if is_first {
@@ -304,7 +305,7 @@ impl SearchWalk {
         }
     }
 
-    /// Ends the search, and names what was not searched. An earlier end stays.
+    /// Ends the search, and names the rest of the nodes. An earlier end stays.
     fn end(&mut self, end: SearchEnd) {
         if self.is_over {
             return;

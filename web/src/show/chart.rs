@@ -3,10 +3,8 @@
 
 use std::fmt::Write as _;
 
-/// The size of the picture. A template has the same numbers in its `viewBox`.
-const WIDTH: f64 = 360.0;
-const HEIGHT: f64 = 132.0;
-/// The edges of the plot. The labels of the lines are right of it.
+/// The edges of the plot, in a picture of 360 to 132: the template has the same numbers. The labels
+/// of the lines are right of it.
 const LEFT: f64 = 4.0;
 const RIGHT: f64 = 336.0;
 const TOP: f64 = 18.0;
@@ -315,7 +313,7 @@ mod tests {
         assert!(!text.contains("NaN") && !text.contains(" style="), "{text}");
     }
 
-    /// Checks that every place is within the picture.
+    /// Checks that every place is within the plot.
     fn assert_within(path: &str) {
         for command in path.split_inclusive(['M', 'L', 'h']) {
             let numbers = command.trim_end_matches(['M', 'L', 'h']);
@@ -323,7 +321,7 @@ mod tests {
                 numbers.split(' ').filter(|n| !n.is_empty()).map(|n| n.parse().unwrap()).collect();
             match *numbers {
                 [] | [_] => {}
-                [x, y] => assert!((0.0..=WIDTH).contains(&x) && (0.0..=HEIGHT).contains(&y)),
+                [x, y] => assert!((LEFT..=RIGHT).contains(&x) && (TOP..=BOTTOM).contains(&y)),
                 _ => panic!("{path}"),
             }
         }

@@ -237,7 +237,7 @@ fn large_data_are_read_one_by_one() {
         let found = search(&site, "/app", "text", "needle").await;
         assert_eq!(paths(&found), ["/app/n00007"]);
         assert_eq!(found["truncated"], false, "{found}");
-        // The line is longer than what is compared of it.
+        // Only the beginning of a long line is compared.
         assert_eq!(found["not_searched"]["compared_in_part"]["total"], 12);
     });
 }
