@@ -153,11 +153,11 @@ impl WebOptions {
         self
     }
 
-    /// Sets the pause between two samples of the servers, from 1 s. The servers are sampled while
+    /// Sets the pause between two samples of the servers, from 1 s to an hour. The servers are sampled while
     /// the page of the ensemble is viewed, and for 60 s after the last viewer has left. Every sixth
     /// sample also asks for the findings and the sessions. Default: 5 s.
     pub fn sample_every(mut self, pause: Duration) -> Self {
-        self.every = Some(pause.max(Duration::from_secs(1)));
+        self.every = Some(pause.clamp(Duration::from_secs(1), Duration::from_secs(3_600)));
         self
     }
 
@@ -261,11 +261,13 @@ impl Limits {
         self
     }
 
-    /// Sets the nodes that a search finds, from 1, the bytes of data that it reads, and its time.
-    /// The last response may exceed the bytes. A search also ends after 1,000 results, or 512 KiB
+    /// Sets the nodes that a search finds, from 1, the bytes of data that it reads, and its time, at
+    /// most a day. The last response may exceed the bytes. A search also ends after 1,000 results, or 512 KiB
     /// of them. Default: 100,000 nodes, 64 MiB and 30 s.
     pub const fn search(mut self, nodes: usize, bytes: u64, time: Duration) -> Self {
+        const LONGEST: Duration = Duration::from_secs(86_400);
         let nodes = if nodes == 0 { 1 } else { nodes };
+        let time = if time.as_secs() < LONGEST.as_secs() { time } else { LONGEST };
         self.search = SearchLimits { nodes, bytes, time, hits: self.search.hits };
         self
     }
