@@ -114,7 +114,7 @@
       ArrowUp: () => move(-1),
       ArrowRight: () => links().includes(document.activeElement) && document.activeElement.click(),
       ArrowLeft: () => [...document.querySelectorAll(".crumbs a")].pop()?.click(),
-      "/": () => (byId("filter") || goto)?.focus(),
+      "/": () => (byId("filter") || byId("search-for") || goto)?.focus(),
       g: () => (goto?.focus(), goto?.select()),
       "?": () => location.assign(`${base}/help`),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_curator::CuratorFramework;
-use zk_curator::internal::{Locked, Signal, sleep};
+use zk_curator::internal::{Locked, Signal, sleep, sleep_until};
 use zk_curator_ops::ensemble::doctor;
 use zk_curator_ops::ensemble::probe::{ProbeOptions, ProbeReport, ask_all};
 use zk_curator_ops::ensemble::words::FourLetterWord;
@@ -39,6 +39,8 @@ pub(crate) struct EnsembleSampler {
 #[derive(Debug, Default)]
 struct SamplerState {
     viewers: usize,
+    /// The time at which the last viewer has left.
+    left: Option<Instant>,
     /// The number of tasks that were started so far.
     task: u64,
     is_running: bool,
@@ -121,22 +123,17 @@ impl EnsembleSampler {
         }
     }
 
-    /// Waits until there has been no viewer for a while.
+    /// Waits until there has been no viewer for a while. A viewer that comes later starts another
+    /// task.
     async fn abandoned(&self) {
         loop {
-            self.state.until(|state| state.viewers == 0).await;
-            tokio::select! {
-                () = sleep(LINGER) => {
-                    // A viewer that comes later starts another task.
-                    let ends = self.state.modify(|state| {
-                        state.is_running = state.viewers > 0;
-                        !state.is_running
-                    });
-                    if ends {
-                        return;
-                    }
-                }
-                () = self.state.until(|state| state.viewers > 0) => {}
+            sleep_until(self.state.find(SamplerState::due).await).await;
+            let ends = self.state.modify(|state| {
+                state.is_running = state.due().is_none_or(|due| Instant::now() < due);
+                !state.is_running
+            });
+            if ends {
+                return;
             }
         }
     }
@@ -178,6 +175,14 @@ impl EnsembleSampler {
             self.memory.lock().survey = Some(Arc::new(survey));
         }
         self.memory.lock().sample(at, taken, members, reports)
+    }
+}
+
+impl SamplerState {
+    /// Returns the time at which the task ends, if there is no viewer.
+    fn due(&self) -> Option<Instant> {
+        let left = self.left.filter(|_| self.viewers == 0)?;
+        Some(left + LINGER)
     }
 }
 
@@ -229,6 +234,7 @@ async fn survey(
     match doctor::examine_reports(probe, members.clone(), reports).await {
         Ok(report) => {
             findings = report.findings;
+            findings.sort_by_key(|finding| finding.severity);
             notes.extend(report.notes.iter().map(ToString::to_string));
         }
         Err(error) => notes.push(format!("the servers were not examined: {error}")),
@@ -269,7 +275,10 @@ impl EnsembleViewing {
 
 impl Drop for EnsembleViewing {
     fn drop(&mut self) {
-        let leave = |state: &mut SamplerState| state.viewers = state.viewers.saturating_sub(1);
+        let leave = |state: &mut SamplerState| {
+            state.viewers = state.viewers.saturating_sub(1);
+            state.left = Some(Instant::now());
+        };
         self.sampler.state.modify(leave);
     }
 }

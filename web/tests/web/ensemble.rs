@@ -219,6 +219,24 @@ fn the_sampler_runs_while_the_page_is_viewed() {
 }
 
 #[test]
+fn a_page_without_a_stream_is_viewed_for_a_minute() {
+    paused(async {
+        let (site, words) = single().await;
+        site.get("/ensemble").await;
+        wait::past(Duration::from_secs(40)).await;
+        site.get("/ensemble").await;
+        wait::past(Duration::from_secs(40)).await;
+        let before = words.asked();
+        wait::past(SAMPLE).await;
+        assert!(words.asked() > before, "the second page was loaded 46 s ago");
+        wait::past(Duration::from_secs(20)).await;
+        let before = words.asked();
+        wait::idle(Duration::from_secs(60)).await;
+        assert_eq!(words.asked(), before);
+    });
+}
+
+#[test]
 fn many_viewers_cost_as_much_as_one() {
     paused(async {
         let (site, words) = single().await;
