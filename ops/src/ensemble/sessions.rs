@@ -89,8 +89,8 @@ pub async fn sessions(probe: &EnsembleProbe<'_>) -> Result<EnsembleSessions, Err
     Ok(of_members(&members, &reports))
 }
 
-/// Joins the responses of the servers of an ensemble, as [`join`] does. If its members are not
-/// known, there is a note, and other servers may have connections.
+/// Joins the responses of the servers of an ensemble, as [`join`] does. Members without a known
+/// address were not asked: there is a note about them, and they may have connections.
 #[must_use]
 pub fn of_members(members: &EnsembleMembers, reports: &[ProbeReport]) -> EnsembleSessions {
     let mut sessions = join(reports);
