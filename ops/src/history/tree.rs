@@ -156,11 +156,19 @@ impl Tree {
         }
         let Some((parent, name)) = self.place(create.path) else { return false };
         let parent_path = &create.path[..create.path.len() - name.len() - 1];
-        let is_new = self.child(parent, name).is_none();
+        let existing = self.child(parent, name);
+        let is_new = existing.is_none();
         // The node exists if the snapshot is fuzzy. Servers correct the parent then, for the
         // operation `create` only.
         if is_new || op == OpCode::Create {
             self.raise_cversion(parent, parent_path, create.parent_cversion, header.zxid);
+        }
+        if let Some(id) = existing
+            && self.nodes[id].acl == UNKNOWN
+            && self.nodes[id].stat.czxid == header.zxid
+        {
+            // The snapshot was begun before this ACL existed, so its table lacks the ACL.
+            self.nodes[id].acl = self.acls.intern(create.acl);
         }
         if is_new {
             let acl = self.acls.intern(create.acl);
