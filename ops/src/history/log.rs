@@ -1,5 +1,6 @@
 //! A file of the transaction log.
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,7 @@ pub struct Log {
     skipped: Vec<Skipped>,
 }
 
-/// The way in which a log file ends. None of them is damage.
+/// The end of a log file. None of these is damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogEnd {
@@ -58,6 +59,14 @@ pub enum LogEnd {
         /// The position of the record, in bytes.
         offset: u64,
         /// The number of its bytes that are there.
+        length: u64,
+    },
+    /// The file became shorter while it was followed. A server removes transactions that the
+    /// ensemble did not commit, and writes the next ones to another file.
+    Shortened {
+        /// The position after the last record that was read, in bytes.
+        offset: u64,
+        /// The length of the file, in bytes.
         length: u64,
     },
 }
@@ -259,9 +268,10 @@ impl Log {
             }
             self.zeros = Some((at, length));
         }
-        Ok(Examined::End(match at < length {
-            true => LogEnd::Padded { offset: at },
-            false => LogEnd::Exact,
+        Ok(Examined::End(match at.cmp(&length) {
+            Ordering::Less => LogEnd::Padded { offset: at },
+            Ordering::Equal => LogEnd::Exact,
+            Ordering::Greater => LogEnd::Shortened { offset: at, length },
         }))
     }
 
