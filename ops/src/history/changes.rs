@@ -1,6 +1,7 @@
 //! The stream of selected changes.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 use super::base::{Base, Settings};
 use super::change::Change;
@@ -79,10 +80,22 @@ impl Changes {
         self.skipped.iter().chain(self.logs.skipped())
     }
 
-    /// Adds the log files that a server has created since the first files were found.
-    pub fn add_new_files(&mut self, files: &Files) {
-        self.logs.add_new_files(files);
+    /// Adds the log files that a server has created since the first files were found. Returns
+    /// `true` if there are any.
+    pub fn add_new_files(&mut self, files: &Files) -> bool {
         self.files = files.clone();
+        self.logs.add_new_files(files)
+    }
+
+    /// Passes over files that were removed before they were opened.
+    pub(super) fn pass_removed(mut self) -> Self {
+        self.logs = self.logs.pass_removed();
+        self
+    }
+
+    /// Returns the files that became shorter while they were followed.
+    pub(super) fn shortened(&self) -> &[PathBuf] {
+        self.logs.shortened()
     }
 
     /// Reads a transaction. Returns `false` at the end.

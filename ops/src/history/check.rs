@@ -99,6 +99,7 @@ pub struct SnapshotReport {
 
 /// A gap in the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GapReport {
     /// The gap.

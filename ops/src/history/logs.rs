@@ -89,10 +89,13 @@ impl Logs {
         self.record()
     }
 
-    /// Adds the log files that a server has created since the first files were found.
-    pub fn add_new_files(&mut self, files: &Files) {
+    /// Adds the log files that a server has created since the first files were found. Returns
+    /// `true` if there are any.
+    pub fn add_new_files(&mut self, files: &Files) -> bool {
+        let before = self.files.len();
         let last = self.files.last().map_or(i64::MIN, |file| file.zxid);
         self.files.extend(files.logs.iter().filter(|file| file.zxid > last).cloned());
+        self.files.len() > before
     }
 
     /// Returns the file of the last transaction.

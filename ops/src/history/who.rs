@@ -9,12 +9,15 @@ use super::change::{Change, DeletionCause, Moment, Operation};
 use super::changes::Changes;
 use super::error::{Error, Result};
 use super::files::SnapshotFile;
+use super::identity::ClientIdentity;
 use super::index::Index;
 use super::recipe_names::RecipeNode;
 use super::records::{Record, Txn};
 use super::replay::At;
 use super::scope::{Scope, canonical};
 use super::selection::Selection;
+#[cfg(feature = "serde")]
+use super::serial;
 use super::sessions::SessionHistory;
 use super::snapshot::Snapshot;
 use super::stat::Owner;
@@ -29,6 +32,7 @@ const SESSIONS: usize = 1000;
 
 /// The deletion of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Deletion {
     /// The deletion, with its reason and, if data was requested, the last data.
@@ -48,6 +52,7 @@ pub struct Deletion {
 
 /// The end of a node: see [`Index::fate`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Fate {
     /// The deletions of the node, the oldest first: the last 1000.
@@ -60,6 +65,7 @@ pub struct Fate {
 
 /// A session, and its activity at the time of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Author {
     /// The session.
@@ -77,11 +83,13 @@ pub struct Author {
 
 /// An ephemeral node of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct EphemeralHistory {
     /// The node.
     pub path: String,
     /// Its last data; `None` for Java's `null`.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::bytes"))]
     pub data: Option<Bytes>,
     /// Its creation; `None` if it was created before the logs.
     pub created: Option<Moment>,
@@ -97,7 +105,25 @@ impl Deletion {
     }
 }
 
+impl Author {
+    /// Returns the label and the address that the client has written into its ephemeral nodes: of
+    /// the first node with an address, or else of the first node with a label.
+    #[must_use]
+    pub fn identity(&self) -> ClientIdentity {
+        let found: Vec<_> = self.ephemerals.iter().map(EphemeralHistory::identity).collect();
+        let with_address = found.iter().find(|identity| identity.address.is_some());
+        let with_label = || found.iter().find(|identity| identity.label.is_some());
+        with_address.or_else(with_label).cloned().unwrap_or_default()
+    }
+}
+
 impl EphemeralHistory {
+    /// Returns the label and the address in the data of the node.
+    #[must_use]
+    pub fn identity(&self) -> ClientIdentity {
+        self.data.as_deref().map(ClientIdentity::of).unwrap_or_default()
+    }
+
     /// Returns `true` if the node was created before and was not deleted yet. A node of a snapshot
     /// can be younger than a transaction: the transaction concerns an earlier node, then.
     fn exists_at(&self, at: Moment) -> bool {
