@@ -87,6 +87,15 @@ impl Changes {
         self.logs.add_new_files(files)
     }
 
+    /// Notices a gap after the last transaction before the first selected one. With a tree, the
+    /// transactions before it are read, and notice it.
+    pub(super) fn after(mut self, last: i64) -> Self {
+        if self.tracked.is_none() {
+            self.order.last = Some(last);
+        }
+        self
+    }
+
     /// Passes over files that were removed before they were opened.
     pub(super) fn pass_removed(mut self) -> Self {
         self.logs = self.logs.pass_removed();

@@ -77,13 +77,19 @@ impl Index {
         &self,
         directories: impl IntoIterator<Item = P>,
     ) -> Result<Follow> {
-        let mut index = self.clone();
-        let begins_now = index.selection.times.0 == i64::MIN && index.selection.zxids.0 == i64::MIN;
-        if begins_now && let Some(last) = index.files.last_change()? {
-            index.selection.zxids.0 = last.zxid.saturating_add(1);
-        }
+        let selection = &self.selection;
+        let begins_now = selection.times.0 == i64::MIN && selection.zxids.0 == i64::MIN;
+        let last = if begins_now { self.files.last_change()? } else { None };
+        let mut changes = match last.map(|last| last.zxid) {
+            Some(last) => {
+                let mut index = self.clone();
+                index.selection.zxids.0 = last.saturating_add(1);
+                index.changes()?.after(last)
+            }
+            None => self.changes()?,
+        };
+        changes = changes.pass_removed();
         let directories = directories.into_iter().map(|path| path.as_ref().to_owned()).collect();
-        let changes = index.changes()?.pass_removed();
         Ok(Follow { directories, changes, pending: None, gaps: 0, skipped: 0, shortened: 0 })
     }
 }
