@@ -247,7 +247,9 @@ fn session_lines(author: &Author) -> Vec<String> {
     let requests = format!("{}{count} requests in the logs", timeout.unwrap_or_default());
     let mut lines = titled("SESSION", &[begun, ended, requests]);
     let identity = author.identity();
-    let client: Vec<_> = [identity.label, identity.address].into_iter().flatten().collect();
+    let mut client: Vec<_> = [identity.label, identity.address].into_iter().flatten().collect();
+    // Some clients write only their address.
+    client.dedup();
     if !client.is_empty() {
         let client = client.join("  ");
         lines.extend(titled("CLIENT", &[format!("{client}  (from its ephemeral nodes)")]));
