@@ -69,7 +69,7 @@ conformance case="":
 fuzz rounds="1000000":
     FUZZ_ROUNDS={{rounds}} cargo test --release -p zk-curator-tests --test limits fuzz
 
-# Fuzzes decode, session, server, service_instance or flw with libFuzzer for a number of seconds. Needs cargo-fuzz.
+# Fuzzes decode, session, server, service_instance, flw, history_record, history_log or history_snapshot with libFuzzer for a number of seconds. Needs cargo-fuzz.
 libfuzzer target="decode" seconds="180":
     scripts/fuzz {{target}} {{seconds}}
 
