@@ -159,6 +159,10 @@ deny:
 starts *arguments:
     scripts/measure-starts {{arguments}}
 
+# Compares the readers of transaction logs with those of Apache ZooKeeper.
+history *arguments:
+    scripts/measure-history {{arguments}}
+
 # Measures how long users and contributors wait for builds.
 builds *arguments:
     scripts/measure-builds {{arguments}}
