@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use super::base::{Base, Settings};
+use super::base::{Base, PassSettings};
 use super::change::Change;
 use super::continuity::Gap;
 use super::error::Result;
 use super::files::Files;
 use super::log::Skipped;
 use super::logs::Logs;
-use super::player::{Order, Place};
+use super::player::{Order, ZxidPlace};
 use super::selection::{Selection, Tracked};
 
 /// An iterator over changes: see [`Index::changes`](super::Index::changes).
@@ -24,7 +24,7 @@ use super::selection::{Selection, Tracked};
 #[derive(Debug)]
 pub struct Changes {
     files: Files,
-    settings: Settings,
+    settings: PassSettings,
     selection: Selection,
     logs: Logs,
     order: Order,
@@ -39,7 +39,7 @@ pub struct Changes {
 impl Changes {
     pub(super) fn new(
         files: Files,
-        settings: Settings,
+        settings: PassSettings,
         selection: Selection,
         with_states: bool,
     ) -> Result<Self> {
@@ -118,9 +118,9 @@ impl Changes {
             return Ok(false);
         }
         match self.order.place(zxid, self.logs.path()) {
-            Place::Next => {}
-            Place::Old => return Ok(true),
-            Place::AfterGap(gap) => self.bridge(gap)?,
+            ZxidPlace::Next => {}
+            ZxidPlace::Old => return Ok(true),
+            ZxidPlace::AfterGap(gap) => self.bridge(gap)?,
         }
         if let Some(record) = self.logs.record()? {
             // The changes before the snapshot are in the tree already.
