@@ -42,8 +42,7 @@ pub(crate) fn merge<'a>(base: &'a str, mine: &'a str, theirs: &'a str) -> Vec<Me
     parts
 }
 
-/// Returns the lines that differ: those that only `before` has with `-`, and those that only
-/// `after` has with `+`.
+/// Returns the lines that differ: with `-` those of `before`, and with `+` those of `after`.
 pub(crate) fn changed_lines<'a>(before: &'a str, after: &'a str) -> Vec<(char, &'a str)> {
     let (before, after) = (before.lines().collect::<Vec<_>>(), after.lines().collect::<Vec<_>>());
     let places = common(&before, &after);

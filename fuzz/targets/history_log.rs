@@ -1,5 +1,5 @@
 //! Transaction logs of hostile bytes: no panic and no endless loop, with and without damage that is
-//! skipped. What is skipped lies within the file, and the ranges are in order.
+//! skipped. Skipped ranges lie within the file, and are in order.
 
 use std::fs;
 use std::path::PathBuf;

@@ -70,8 +70,8 @@ impl Logs {
         self
     }
 
-    /// Passes over files that were removed before they were opened. The ids of the transactions show
-    /// the gap.
+    /// Passes over files that were removed before they were opened. The ids of the transactions
+    /// show the gap.
     pub(super) const fn pass_removed(mut self) -> Self {
         self.passes_removed = true;
         self

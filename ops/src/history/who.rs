@@ -70,8 +70,8 @@ pub struct Fate {
 pub struct Author {
     /// The session.
     pub session: SessionHistory,
-    /// The ephemeral nodes that it created, by path: those that were not deleted, and the last 1000
-    /// of the others. Their data often tells which service it was.
+    /// The ephemeral nodes that it created, by path: all existing ones, and the last 1000 deleted
+    /// ones. Their data often tells which service it was.
     pub ephemerals: Vec<EphemeralHistory>,
     /// The number of its ephemeral nodes.
     pub ephemeral_count: u64,

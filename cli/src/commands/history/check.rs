@@ -52,7 +52,7 @@ impl HistoryCheck {
     }
 }
 
-/// Returns what is wrong with the files.
+/// Returns the faults of the files.
 fn findings(report: &CheckReport) -> Vec<String> {
     let mut findings = Vec::new();
     for log in &report.logs {

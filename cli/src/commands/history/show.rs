@@ -120,7 +120,7 @@ fn size(state: &NodeState) -> Option<String> {
     state.size.map(|bytes| time::size(bytes as u64))
 }
 
-/// Returns both values, or the one that is known.
+/// Returns both values, or the known one.
 fn between(before: Option<String>, after: Option<String>) -> Option<String> {
     match (before, after) {
         (Some(before), Some(after)) if before != after => Some(format!("{before} → {after}")),
@@ -139,8 +139,8 @@ fn changed_data(change: &Change) -> Vec<String> {
     }
 }
 
-/// Returns the lines of data that differ: JSON with indentation, text as it is, and everything else
-/// as a dump.
+/// Returns the lines of data that differ: JSON with indentation, unchanged text, and everything else as
+/// a dump.
 pub(super) fn data_lines(before: Option<&[u8]>, after: Option<&[u8]>) -> Vec<String> {
     let (before, after) = (shown(before), shown(after));
     let lines = merge::changed_lines(&before, &after);

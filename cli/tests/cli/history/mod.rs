@@ -46,7 +46,7 @@ async fn with_incident() -> Zkc {
 }
 
 #[tokio::test]
-async fn who_names_the_session_and_the_cause() {
+async fn the_session_and_the_cause_are_named() {
     let zkc = with_incident().await;
     let told = zkc.run(&["history", "who", "zk", "/config"]).await.ok();
     for text in [

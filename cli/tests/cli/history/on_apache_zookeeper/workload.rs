@@ -106,7 +106,7 @@ async fn multis(zk: &CuratorFramework, root: &str) {
     assert!(zk.create(root).await.is_err());
 }
 
-/// A session that its client closes, and one that expires.
+/// A closed session, and an expired one.
 async fn sessions(zkc: &Zkc, zk: &CuratorFramework, root: &str) {
     let other = connected(&zkc.servers).await;
     let closed = format!("{root}/closed");
