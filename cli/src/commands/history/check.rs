@@ -8,7 +8,6 @@ use zk_curator_ops::history::{
 
 use super::arguments::FileArguments;
 use super::show;
-use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::node::hex;
 use crate::output::{CommandOutput, TextReport};
@@ -31,7 +30,7 @@ pub(crate) struct HistoryCheck {
 
 impl HistoryCheck {
     /// Prints the state of each file, and findings. Exits with 1 if there is a finding.
-    pub(super) fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
+    pub(super) fn run(self) -> Result<CommandOutput, CommandFailure> {
         let check = Check::new(&self.files.find()?);
         let report = check.digests(!self.no_digests).retained_snapshots(self.retain).run()?;
         let findings = findings(&report);
@@ -44,9 +43,6 @@ impl HistoryCheck {
             lines.extend(findings.iter().map(|finding| format!("FINDING   {finding}")));
         }
         let exit = if findings.is_empty() { Exit::DONE } else { Exit::NO };
-        if findings.is_empty() {
-            app.out().say("no findings");
-        }
         let report = TextReport::new(lines.join("\n"), value(&report, &findings)).names(findings);
         Ok(CommandOutput::from(report).with_exit(exit))
     }
@@ -158,7 +154,10 @@ fn summary(report: &CheckReport) -> Vec<String> {
     });
     if let Some(digests) = &report.digests {
         let DigestReport { matched, mismatched, unknown_version, unsettled, .. } = digests;
-        lines.push(format!("DIGESTS   {matched} equal, {mismatched} different"));
+        lines.push(match *matched + *mismatched {
+            0 => "DIGESTS   none to compare".to_owned(),
+            _ => format!("DIGESTS   {matched} equal, {mismatched} different"),
+        });
         if *unknown_version + *unsettled > 0 {
             lines.push(format!(
                 "          {unknown_version} of an unknown version, {unsettled} within a snapshot \

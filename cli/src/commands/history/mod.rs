@@ -54,7 +54,7 @@ impl HistoryVerb {
             Self::Diff(diff) => diff.run(app),
             Self::Undelete(undelete) => Box::pin(undelete.run(app)).await,
             Self::Follow(follow) => follow.run(app).await,
-            Self::Check(check) => check.run(app),
+            Self::Check(check) => check.run(),
         }
     }
 }

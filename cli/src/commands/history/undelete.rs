@@ -73,7 +73,7 @@ impl HistoryUndelete {
             let trailer = recovered.write(file)?;
             report.push_str(&format!("\nwrote {} nodes to {}", trailer.nodes(), file.display()));
         } else {
-            app.out().say("pass --into FILE to write a backup, or --apply to create the nodes");
+            report.push_str("\npass --into FILE to write a backup, or --apply to create the nodes");
         }
         let value = self.value(&recovered);
         let paths = recovered.replayed.tree.walk(&self.path).map(|node| node.path());

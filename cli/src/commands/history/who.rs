@@ -108,8 +108,11 @@ impl HistoryWho {
         let mut lines = vec![format!("{}   {verb}", printable(&self.path)), String::new()];
         let ago = time::duration(time::since(change.at.time_ms, time::now_ms()));
         lines.push(format!("{:<9} {}  ({ago} ago)", "WHEN", show::moment(change.at)));
-        let by = match change.session.get() {
-            0 => "the leader".to_owned(),
+        let by = match (change.session.get(), change.deletion) {
+            (0, _) => "the leader".to_owned(),
+            (_, Some(DeletionCause::SessionEnd(_))) => {
+                format!("the end of session {}", change.session)
+            }
             _ => format!("session {}, request {}", change.session, change.cxid),
         };
         lines.push(format!("{:<9} {by}", "BY"));

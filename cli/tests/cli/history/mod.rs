@@ -77,6 +77,11 @@ async fn the_session_and_the_cause_are_named() {
 }
 
 #[tokio::test]
+async fn the_incident_of_the_guide_is_true() {
+    crate::transcripts::follow("history.md", &with_incident().await).await;
+}
+
+#[tokio::test]
 async fn changes_are_listed_in_every_format() {
     let zkc = with_incident().await;
     let log = ["history", "log", "zk", "--below", "/config", "--op", "set-data,delete"];
