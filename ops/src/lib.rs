@@ -15,8 +15,9 @@
 //!   ever changes a server, or resets one of its counters.
 //! * Nothing is left out silently: nodes that cannot be read, and servers that do not respond, are
 //!   named in the results.
-//! * Data are read in bounded batches, so memory does not depend on their size. The one exception
-//!   is an [export](transfer::ExportedTree), which is in memory as a whole.
+//! * Data are read in bounded batches, so memory does not depend on their size. The exceptions are
+//!   an [export](transfer::ExportedTree) and a replayed [tree](history::Tree), which are in memory
+//!   as a whole.
 //! * No function prints, reads standard input, or ends the process.
 //!
 //! # Cancel safety
