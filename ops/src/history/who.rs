@@ -326,8 +326,9 @@ impl Ephemerals {
         let (path, created) = (path.to_owned(), Some(created));
         let data = data.map(Bytes::copy_from_slice);
         let history = EphemeralHistory { path: path.clone(), data, created, deleted: None };
-        self.by_path.insert(path, history);
-        self.count += 1;
+        let before = self.by_path.insert(path, history);
+        // A node of a snapshot can be created again by the logs before it.
+        self.count += u64::from(before.is_none_or(|before| before.created != created));
     }
 
     /// Follows the nodes through a transaction.
