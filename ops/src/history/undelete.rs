@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use super::continuity::Gap;
 use super::error::{Error, Result};
 use super::files::Files;
 use super::index::Index;
@@ -63,6 +64,8 @@ pub struct Recovered {
     pub path: String,
     /// The deletion; `None` if a moment was requested.
     pub deletion: Option<Deletion>,
+    /// The gaps in the logs, if the deletion was searched. A later deletion may be in one of them.
+    pub gaps: Vec<Gap>,
     /// The tree with the nodes.
     pub replayed: Replayed,
     /// The directory of the newest log or snapshot.
@@ -126,7 +129,10 @@ impl Undelete {
     /// requested, [`Error::NoSuchNode`] if it did not exist at the moment, and the errors of
     /// [`Replay::run`].
     pub fn find(&self) -> Result<Recovered> {
-        let deletion = if self.at.is_none() { Some(self.last_deletion()?) } else { None };
+        let (deletion, gaps) = match self.at {
+            None => self.last_deletion().map(|(deletion, gaps)| (Some(deletion), gaps))?,
+            Some(_) => (None, Vec::new()),
+        };
         let before = deletion.as_ref().map(Deletion::before);
         let at = self.at.or(before).unwrap_or(At::Latest);
         let replay = Replay::new(&self.files).below(&self.path).max_record(self.max_record);
@@ -138,14 +144,14 @@ impl Undelete {
         let newest = logs.or_else(|| self.files.snapshots.last().map(|file| &file.path));
         let source = newest.and_then(|file| file.parent()).unwrap_or_else(|| Path::new(""));
         let source = source.to_owned();
-        Ok(Recovered { path: self.path.clone(), deletion, replayed, source })
+        Ok(Recovered { path: self.path.clone(), deletion, gaps, replayed, source })
     }
 
-    fn last_deletion(&self) -> Result<Deletion> {
+    fn last_deletion(&self) -> Result<(Deletion, Vec<Gap>)> {
         let index = Index::new(&self.files).max_record(self.max_record);
-        let deletions = index.skip_damaged(self.skips_damaged).deletions(&self.path)?;
+        let mut fate = index.skip_damaged(self.skips_damaged).fate(&self.path)?;
         let not_deleted = || Error::NotDeleted { path: self.path.clone() };
-        deletions.into_iter().next_back().ok_or_else(not_deleted)
+        Ok((fate.deletions.pop().ok_or_else(not_deleted)?, fate.gaps))
     }
 }
 

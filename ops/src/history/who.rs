@@ -7,10 +7,12 @@ use zk_curator::SessionId;
 
 use super::change::{Change, DeletionCause, Moment, Operation};
 use super::changes::Changes;
+use super::continuity::Gap;
 use super::error::{Error, Result};
 use super::files::SnapshotFile;
 use super::identity::ClientIdentity;
 use super::index::Index;
+use super::log::Skipped;
 use super::recipe_names::RecipeNode;
 use super::records::{Record, Txn};
 use super::replay::At;
@@ -61,6 +63,12 @@ pub struct Fate {
     pub deletion_count: u64,
     /// Its last change, which can be a deletion; `None` if the logs do not contain the node.
     pub last: Option<Change>,
+    /// The gaps in the logs. A later change may be in one of them.
+    pub gaps: Vec<Gap>,
+    /// Damaged ranges, if they were [skipped](Index::skip_damaged), and snapshots that were passed
+    /// over because they are incomplete.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub skipped: Vec<Skipped>,
 }
 
 /// A session, and its activity at the time of a change.
@@ -150,7 +158,8 @@ impl Index {
     pub fn fate(&self, path: &str) -> Result<Fate> {
         let path = canonical(path);
         let (mut fate, mut runs) = (Fate::default(), Runs::default());
-        for change in self.of_subtree(path)? {
+        let mut changes = self.of_subtree(path)?;
+        for change in changes.by_ref() {
             let change = change?;
             let is_own = change.path.as_deref() == Some(path);
             if is_own {
@@ -168,6 +177,8 @@ impl Index {
                 runs = Runs::default();
             }
         }
+        fate.gaps = changes.gaps().to_vec();
+        fate.skipped = changes.skipped().cloned().collect();
         Ok(fate)
     }
 

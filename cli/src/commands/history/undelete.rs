@@ -61,7 +61,8 @@ impl HistoryUndelete {
         }
         let recovered = undelete.find()?;
         let replayed = &recovered.replayed;
-        let is_partial = show::name_missing(app, &replayed.gaps, &replayed.skipped);
+        let is_partial = show::name_missing(app, &recovered.gaps, &[])
+            | show::name_missing(app, &replayed.gaps, &replayed.skipped);
         let exit = if is_partial { Exit::PARTLY } else { Exit::DONE };
         let text = self.text(&recovered);
         if self.apply {

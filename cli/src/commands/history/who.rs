@@ -52,16 +52,13 @@ impl HistoryWho {
     pub(super) fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let files = self.files.find()?;
         let index = Index::new(&files).skip_damaged(self.files.skip_damaged).with_data(true);
-        let explained = self.explain(&index)?;
+        let (explained, exit) = self.explain(app, &index)?;
         let (change, within) = (&explained.change, self.within.saturating_mul(1000));
         let has_author = change.session.get() != 0;
         let author = match has_author {
             true => Some(index.author(change.session, change.at, within)?),
             false => None,
         };
-        if self.files.skip_damaged {
-            app.out().say("note: changes in damaged or missing parts of the logs are not known");
-        }
         let mut lines = self.headlines(&explained);
         if let Some(author) = &author {
             lines.extend(session_lines(author));
@@ -70,36 +67,37 @@ impl HistoryWho {
         }
         lines.extend(titled("NEXT", &self.next(&explained)));
         let value = self.value(&explained, author.as_ref());
-        Ok(TextReport::new(lines.join("\n"), value).names([show::author(change.session)]).into())
+        let report = TextReport::new(lines.join("\n"), value);
+        let report = report.names([show::author(change.session)]);
+        Ok(CommandOutput::from(report).with_exit(exit))
     }
 
-    /// Finds the change.
-    fn explain(&self, index: &Index) -> Result<Explained, CommandFailure> {
+    /// Finds the change. The second value is the exit code.
+    fn explain(&self, app: &App, index: &Index) -> Result<(Explained, Exit), CommandFailure> {
         let index = match self.at {
             Some(At::Zxid(zxid)) => index.clone().zxids(i64::MIN..=zxid),
             Some(At::Time(time)) => index.clone().until_ms(time),
             _ => index.clone(),
         };
         let mut fate = index.fate(&self.path)?;
+        let is_partial = show::name_missing(app, &fate.gaps, &fate.skipped);
         let Some(last) = fate.last.take() else {
             let text = format!("the logs contain no change of {}", printable(&self.path));
             return Err(CommandFailure::new(Exit::NO_NODE, text)
                 .hint("zkc history check tells how far back they go"));
         };
         let deletions = fate.deletion_count;
-        let deletion = fate.deletions.pop();
-        let is_deletion = |deletion: &Deletion| deletion.change.at == last.at;
-        Ok(match deletion {
-            Some(deletion) if is_deletion(&deletion) => {
-                let change = deletion.change.clone();
-                Explained { change, deletion: Some(deletion), again: None, deletions }
+        let explained = match fate.deletions.pop() {
+            Some(deletion) if last.deletion.is_some() => {
+                Explained { change: last, deletion: Some(deletion), again: None, deletions }
             }
             Some(deletion) if self.at.is_none() => {
                 let change = deletion.change.clone();
                 Explained { change, deletion: Some(deletion), again: Some(last), deletions }
             }
             _ => Explained { change: last, deletion: None, again: None, deletions },
-        })
+        };
+        Ok((explained, if is_partial { Exit::PARTLY } else { Exit::DONE }))
     }
 
     fn headlines(&self, explained: &Explained) -> Vec<String> {
