@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use zk_curator::Acl;
 
+use super::super::stat::StoredStat;
 use super::super::{
     At, DeletionCause, Error, Files, Index, Operation, Owner, RecoveredCounts, SessionEnd, Undelete,
 };
-use super::writer::{Folder, Op, TestTxn, log_file};
+use super::writer::{Folder, Op, SnapshotContent, StoredNode, TestTxn, log_file};
 use crate::transfer::{BackupConsistency, BackupReader, RecordKind};
 
 const SCRIPT: i64 = 5;
@@ -124,4 +125,30 @@ fn a_service_is_recognised_by_its_ephemeral_nodes() {
     assert_eq!(author.identity().address.as_deref(), Some("web-1:80"));
     assert_eq!(author.ephemeral_count, 1);
     assert_eq!(files.first_change().unwrap().map(|at| at.zxid), Some(1));
+}
+
+#[test]
+fn an_acl_that_a_fuzzy_snapshot_lacks_comes_from_the_log() {
+    let (folder, acl) = (Folder::new(), Acl::read_unsafe());
+    let stat = StoredStat { czxid: 6, mzxid: 6, pzxid: 6, ..StoredStat::default() };
+    let root = StoredNode {
+        path: String::new(),
+        data: Some(Vec::new()),
+        acl: -1,
+        stat: StoredStat::default(),
+    };
+    let node = StoredNode { path: "/a".to_owned(), data: None, acl: 9, stat };
+    let content = SnapshotContent { nodes: vec![root, node], ..SnapshotContent::default() };
+    folder.write("snapshot.5", &content.bytes());
+    let undelete = |folder: &Folder| {
+        let files = Files::find([folder.path()]).unwrap();
+        let recovered = Undelete::new(&files, "/a").at(At::Latest).find().unwrap();
+        recovered.records().map(|record| record.map(|record| record.acl)).next().unwrap()
+    };
+    // Without the creation, the node would be open to everyone.
+    assert!(matches!(undelete(&folder), Err(Error::UnknownAcl { .. })));
+    let (path, data, ephemeral) = ("/a".to_owned(), None, false);
+    let create = Op::Create { path, data, acl: acl.clone(), ephemeral, cversion: 1 };
+    folder.write("log.6", &log_file(&[TestTxn::new(6, create)], 20));
+    assert_eq!(undelete(&folder).unwrap(), acl);
 }
