@@ -152,3 +152,15 @@ fn an_acl_that_a_fuzzy_snapshot_lacks_comes_from_the_log() {
     folder.write("log.6", &log_file(&[TestTxn::new(6, create)], 20));
     assert_eq!(undelete(&folder).unwrap(), acl);
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn ids_are_serialised_in_hexadecimal() {
+    let folder = Folder::new();
+    let fate = Index::new(&files(&folder)).with_data(true).fate("/config/a").unwrap();
+    let value = serde_json::to_value(&fate.deletions[0]).unwrap();
+    assert_eq!(value["change"]["at"]["zxid"], "0xd");
+    assert_eq!(value["change"]["session"], "0x5");
+    assert_eq!(value["change"]["before"]["data"]["text"], "new");
+    assert_eq!(value["change"]["deletion"], "request");
+}
