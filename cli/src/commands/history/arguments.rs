@@ -6,11 +6,14 @@ use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use zk_curator::SessionId;
-use zk_curator_ops::history::{At, Files};
+use zk_curator_ops::history::{self, At, Files};
 
 use crate::exit::CommandFailure;
 use crate::node::parse_id;
 use crate::output::time::now_ms;
+
+/// The number of times that files are found, if the server removes one of them each time.
+const ATTEMPTS: u32 = 3;
 
 /// The files of a server.
 #[derive(Debug, Args)]
@@ -34,6 +37,21 @@ impl FileArguments {
 
     pub(super) fn find(&self) -> Result<Files, CommandFailure> {
         Ok(Files::find(self.directories())?)
+    }
+
+    /// Reads the files. A server that runs may remove an old one before it was read; then they are
+    /// found and read again.
+    pub(super) fn read<T>(
+        &self,
+        read: impl Fn(&Files) -> history::Result<T>,
+    ) -> Result<T, CommandFailure> {
+        let mut attempts = 1;
+        loop {
+            match read(&self.find()?) {
+                Err(history::Error::Removed { .. }) if attempts < ATTEMPTS => attempts += 1,
+                result => return Ok(result?),
+            }
+        }
     }
 
     /// Returns the arguments as a shell reads them.

@@ -31,8 +31,9 @@ pub(crate) struct HistoryCheck {
 impl HistoryCheck {
     /// Prints the state of each file, and findings. Exits with 1 if there is a finding.
     pub(super) fn run(self) -> Result<CommandOutput, CommandFailure> {
-        let check = Check::new(&self.files.find()?);
-        let report = check.digests(!self.no_digests).retained_snapshots(self.retain).run()?;
+        let report = self.files.read(|files| {
+            Check::new(files).digests(!self.no_digests).retained_snapshots(self.retain).run()
+        })?;
         let findings = findings(&report);
         let mut lines: Vec<String> = report.logs.iter().map(log_line).collect();
         lines.extend(report.snapshots.iter().map(snapshot_line));

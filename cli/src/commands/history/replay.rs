@@ -13,8 +13,8 @@ pub(super) fn replay(
     path: &str,
     at: At,
 ) -> Result<(Replayed, Exit), CommandFailure> {
-    let replay = Replay::new(&files.find()?).below(path).skip_damaged(files.skip_damaged);
-    let replayed = replay.run(at)?;
+    let replayed = files
+        .read(|found| Replay::new(found).below(path).skip_damaged(files.skip_damaged).run(at))?;
     let is_partial = show::name_missing(app, &replayed.gaps, &replayed.skipped);
     if !replayed.is_settled && at != At::Latest {
         app.out().warn(

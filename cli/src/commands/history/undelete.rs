@@ -54,12 +54,13 @@ pub(crate) struct HistoryUndelete {
 
 impl HistoryUndelete {
     pub(super) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let mut undelete = Undelete::new(&self.files.find()?, &self.path);
-        undelete = undelete.skip_damaged(self.files.skip_damaged);
-        if let Some(at) = self.at {
-            undelete = undelete.at(at);
-        }
-        let recovered = undelete.find()?;
+        let recovered = self.files.read(|files| {
+            let undelete = Undelete::new(files, &self.path).skip_damaged(self.files.skip_damaged);
+            match self.at {
+                Some(at) => undelete.at(at).find(),
+                None => undelete.find(),
+            }
+        })?;
         let replayed = &recovered.replayed;
         let is_partial = show::name_missing(app, &recovered.gaps, &[])
             | show::name_missing(app, &replayed.gaps, &replayed.skipped);

@@ -1,7 +1,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 use zk_curator_ops::history::{
-    At, Author, Change, Deletion, DeletionCause, EphemeralHistory, Index, RecipeNode,
+    self, At, Author, Change, Deletion, DeletionCause, EphemeralHistory, Fate, Files, Gap, Index,
+    RecipeNode, Skipped,
 };
 
 use super::arguments::{self, FileArguments};
@@ -37,6 +38,15 @@ pub(crate) struct HistoryWho {
     all: bool,
 }
 
+/// The result of reading the files.
+struct FoundChange {
+    explained: Option<Explained>,
+    /// `None` if the leader requested the change.
+    author: Option<Author>,
+    gaps: Vec<Gap>,
+    skipped: Vec<Skipped>,
+}
+
 /// The change to explain.
 struct Explained {
     change: Change,
@@ -50,15 +60,15 @@ struct Explained {
 impl HistoryWho {
     /// Prints the author of a change, the cause, and the other changes of the author.
     pub(super) fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let files = self.files.find()?;
-        let index = Index::new(&files).skip_damaged(self.files.skip_damaged).with_data(true);
-        let (explained, exit) = self.explain(app, &index)?;
-        let (change, within) = (&explained.change, self.within.saturating_mul(1000));
-        let has_author = change.session.get() != 0;
-        let author = match has_author {
-            true => Some(index.author(change.session, change.at, within)?),
-            false => None,
+        let found = self.files.read(|files| self.find(files))?;
+        let is_partial = show::name_missing(app, &found.gaps, &found.skipped);
+        let Some(explained) = found.explained else {
+            let text = format!("the logs contain no change of {}", printable(&self.path));
+            return Err(CommandFailure::new(Exit::NO_NODE, text)
+                .hint("zkc history check tells how far back they go"));
         };
+        let (change, author) = (&explained.change, found.author);
+        let exit = if is_partial { Exit::PARTLY } else { Exit::DONE };
         let mut lines = self.headlines(&explained);
         if let Some(author) = &author {
             lines.extend(session_lines(author));
@@ -72,22 +82,32 @@ impl HistoryWho {
         Ok(CommandOutput::from(report).with_exit(exit))
     }
 
-    /// Finds the change. The second value is the exit code.
-    fn explain(&self, app: &App, index: &Index) -> Result<(Explained, Exit), CommandFailure> {
-        let index = match self.at {
+    /// Finds the change, and its author.
+    fn find(&self, files: &Files) -> history::Result<FoundChange> {
+        let index = Index::new(files).skip_damaged(self.files.skip_damaged).with_data(true);
+        let selected = match self.at {
             Some(At::Zxid(zxid)) => index.clone().zxids(i64::MIN..=zxid),
             Some(At::Time(time)) => index.clone().until_ms(time),
             _ => index.clone(),
         };
-        let mut fate = index.fate(&self.path)?;
-        let is_partial = show::name_missing(app, &fate.gaps, &fate.skipped);
-        let Some(last) = fate.last.take() else {
-            let text = format!("the logs contain no change of {}", printable(&self.path));
-            return Err(CommandFailure::new(Exit::NO_NODE, text)
-                .hint("zkc history check tells how far back they go"));
+        let mut fate = selected.fate(&self.path)?;
+        let (gaps, skipped) = (std::mem::take(&mut fate.gaps), std::mem::take(&mut fate.skipped));
+        let explained = self.explain(fate);
+        let change = explained.as_ref().map(|explained| &explained.change);
+        let author = match change.filter(|change| change.session.get() != 0) {
+            Some(change) => {
+                let within = self.within.saturating_mul(1000);
+                Some(index.author(change.session, change.at, within)?)
+            }
+            None => None,
         };
-        let deletions = fate.deletion_count;
-        let explained = match fate.deletions.pop() {
+        Ok(FoundChange { explained, author, gaps, skipped })
+    }
+
+    /// Chooses the change to explain.
+    fn explain(&self, mut fate: Fate) -> Option<Explained> {
+        let (last, deletions) = (fate.last?, fate.deletion_count);
+        Some(match fate.deletions.pop() {
             Some(deletion) if last.deletion.is_some() => {
                 Explained { change: last, deletion: Some(deletion), again: None, deletions }
             }
@@ -96,8 +116,7 @@ impl HistoryWho {
                 Explained { change, deletion: Some(deletion), again: Some(last), deletions }
             }
             _ => Explained { change: last, deletion: None, again: None, deletions },
-        };
-        Ok((explained, if is_partial { Exit::PARTLY } else { Exit::DONE }))
+        })
     }
 
     fn headlines(&self, explained: &Explained) -> Vec<String> {
