@@ -69,7 +69,7 @@ fn purged_files_and_withdrawn_transactions_are_reported() {
     folder.write("log.1", &log_file(&txns(1..=2), 0));
     assert_eq!(events(&mut follow), ["withdrawn"]);
     assert!(events(&mut follow).is_empty());
-    let next = |zxid| (2 << 32) | zxid;
+    let next = |zxid: i64| (2 << 32) | zxid;
     folder.write(&format!("log.{:x}", next(3)), &log_file(&txns([next(3)]), 50));
     let found = events(&mut follow);
     assert_eq!(found, [format!("gap 3-{}", next(3)), format!("/{}", next(3))]);
