@@ -69,7 +69,7 @@ conformance case="":
 fuzz rounds="1000000":
     FUZZ_ROUNDS={{rounds}} cargo test --release -p zk-curator-tests --test limits fuzz
 
-# Fuzzes decode, session, server, service_instance or flw with libFuzzer for a number of seconds. Needs cargo-fuzz.
+# Fuzzes decode, session, server, service_instance, flw, history_record, history_log or history_snapshot with libFuzzer for a number of seconds. Needs cargo-fuzz.
 libfuzzer target="decode" seconds="180":
     scripts/fuzz {{target}} {{seconds}}
 
@@ -158,6 +158,10 @@ deny:
 # Compares how long servers for tests take to start, with those of Curator and kazoo.
 starts *arguments:
     scripts/measure-starts {{arguments}}
+
+# Compares the readers of transaction logs with those of Apache ZooKeeper.
+history *arguments:
+    scripts/measure-history {{arguments}}
 
 # Measures how long users and contributors wait for builds.
 builds *arguments:

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use zk_curator::{Error, ErrorKind};
 use zk_curator_discovery::RegistrationError;
+use zk_curator_ops::history;
+use zk_curator_ops::node::hex;
 use zk_curator_ops::tree::unreadable::UnreadableReason;
 use zk_curator_recipes::{barrier, config, counter, leader, lock, queue, schedule};
 
@@ -29,7 +31,8 @@ exits! {
     /// Done.
     DONE = 0;
     /// The answer is no (`exists`, `grep`, `wait`, `queue take`, `lock --try`), or there are
-    /// findings (`diff`, `status`, `doctor`, `rolling-restart`).
+    /// findings (`diff`, `status`, `doctor`, `rolling-restart`, `history diff` and
+    /// `history check`).
     NO = 1;
     /// Invalid arguments or data, a change that was not confirmed, or another failure.
     USAGE = 2;
@@ -290,7 +293,38 @@ impl From<&zk_curator_ops::Error> for CommandFailure {
             Of::HiddenAcl { .. } => Self::new(Exit::NO_PERMISSION, error.to_string()),
             Of::NodeExists { .. } => Self::new(Exit::CONFLICT, error.to_string()),
             Of::Changed { path } => Self::new(Exit::CONFLICT, format!("changed since: {path}")),
+            Of::History(error) => Self::from(error),
             error => with_hint(error),
+        }
+    }
+}
+
+impl From<history::Error> for CommandFailure {
+    fn from(error: history::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&history::Error> for CommandFailure {
+    fn from(error: &history::Error) -> Self {
+        use history::Error as Of;
+        let failure = match error {
+            Of::Io { source, .. } => Self::usage(format!("{error}: {source}")),
+            Of::InvalidAcl { source, .. } => Self::usage(format!("{error}: {source}")),
+            Of::NoSuchNode { path, zxid } => {
+                return Self::no_node(path).hint(format!("after transaction {}", hex(*zxid)));
+            }
+            Of::NotDeleted { .. } => Self::new(Exit::NO_NODE, error.to_string()),
+            error => Self::usage(error.to_string()),
+        };
+        match error {
+            Of::Damaged { .. } | Of::Gap { .. } => failure.hint("see --skip-damaged"),
+            Of::NoBase { .. } | Of::NoLogs { .. } | Of::NotDeleted { .. } => {
+                failure.hint("zkc history check tells how far back the files go")
+            }
+            Of::NothingFound { .. } => failure.hint("name dataDir or dataLogDir of a server"),
+            Of::DuplicateLog { .. } => failure.hint("name the directories of one server"),
+            _ => failure,
         }
     }
 }

@@ -42,6 +42,24 @@ pub(crate) fn merge<'a>(base: &'a str, mine: &'a str, theirs: &'a str) -> Vec<Me
     parts
 }
 
+/// Returns the lines that differ: with `-` those of `before`, and with `+` those of `after`.
+pub(crate) fn changed_lines<'a>(before: &'a str, after: &'a str) -> Vec<(char, &'a str)> {
+    let (before, after) = (before.lines().collect::<Vec<_>>(), after.lines().collect::<Vec<_>>());
+    let places = common(&before, &after);
+    let (mut changed, mut next) = (Vec::new(), 0);
+    for (line, place) in before.iter().zip(&places) {
+        match place {
+            Some(place) => {
+                changed.extend(after[next..*place].iter().map(|line| ('+', *line)));
+                next = place + 1;
+            }
+            None => changed.push(('-', *line)),
+        }
+    }
+    changed.extend(after[next..].iter().map(|line| ('+', *line)));
+    changed
+}
+
 /// Adds the lines between two common ones.
 fn add<'a>(parts: &mut Vec<MergePart<'a>>, base: &[&'a str], mine: &[&'a str], theirs: &[&'a str]) {
     if mine == base {
@@ -150,6 +168,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn lines_that_differ_are_found() {
+        let changed = changed_lines("a\nb\nc\n", "a\nx\nc\ny");
+        assert_eq!(changed, [('-', "b"), ('+', "x"), ('+', "y")]);
+        assert!(changed_lines("a\n", "a").is_empty());
+        assert_eq!(changed_lines("", "a"), [('+', "a")]);
+    }
 
     fn merged(base: &str, mine: &str, theirs: &str) -> String {
         text(&merge(base, mine, theirs), "version 1", "version 2")

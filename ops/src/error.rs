@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use zk_curator_client::ConnectStringError;
 
+use crate::history::error::Error as HistoryError;
 use crate::transfer::damage::BackupDamage;
 use crate::tree::unreadable::UnreadableReason;
 
@@ -42,6 +43,9 @@ pub enum Error {
         #[source]
         damage: BackupDamage,
     },
+    /// The logs and snapshots of a server cannot be read.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// A directory for a node would have a path that is too long for the operating system.
     /// Nothing was written.
     #[error("too long for the path of a file: {path}")]

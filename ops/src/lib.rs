@@ -6,6 +6,7 @@
 //! | [`ensemble`] | the servers: members, roles, sessions, rates, health, [findings](ensemble::doctor), [rolling restarts](ensemble::rolling) |
 //! | [`transfer`] | [backups](transfer::Backup), [restores](transfer::Restore), [copies](transfer::Copying), exports, differences |
 //! | [`tree`] | walks over subtrees: searches by name and by content, and sizes |
+//! | [`history`] | the past, from the files of a server: authors of deletions, earlier trees, [undelete](history::Undelete) |
 //! | [`holders`] | who holds a lock or another recipe, who waits, and [why](fn@holders::why) |
 //! | [`acl`], [`data`], [`node`], [`path`], [`pattern`], [`text`], [`files`] | the helpers that these share |
 //!
@@ -15,8 +16,9 @@
 //!   [rolling restart](ensemble::rolling) restarts servers by the means of the caller.
 //! * Nothing is left out silently: nodes that cannot be read, and servers that do not respond, are
 //!   named in the results.
-//! * Data are read in bounded batches, so memory does not depend on their size. The one exception
-//!   is an [export](transfer::ExportedTree), which is in memory as a whole.
+//! * Data are read in bounded batches, so memory does not depend on their size. The exceptions are
+//!   an [export](transfer::ExportedTree) and a replayed [tree](history::Tree), which are in memory
+//!   as a whole.
 //! * No function prints, reads standard input, or ends the process.
 //!
 //! # Cancel safety

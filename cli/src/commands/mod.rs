@@ -31,6 +31,7 @@ mod grep;
 mod group;
 #[cfg(unix)]
 mod group_join;
+mod history;
 mod inspect;
 mod jobs;
 #[cfg(unix)]
@@ -263,6 +264,10 @@ commands! {
         Doctor(doctor::Doctor),
         /// Restart all servers, one at a time, the leader last
         RollingRestart(rolling_restart::RollingRestart) if unix,
+    }
+    "The past of a server" {
+        /// Find out who deleted a node, and get it back, from logs and snapshots
+        History(history::HistoryVerb) has subcommand,
     }
     "Shell, contexts and manual" {
         /// Run many commands in one session

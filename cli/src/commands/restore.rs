@@ -58,7 +58,7 @@ pub(crate) struct RestoreCommand {
 
 /// The treatment of nodes that exist with other data or another ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ConflictWay {
+pub(crate) enum ConflictWay {
     /// Change nothing at all
     Fail,
     /// Leave the node
@@ -123,6 +123,30 @@ impl From<AclSource> for AclPolicy {
 }
 
 impl RestoreCommand {
+    /// Returns the restore of a backup of recovered nodes to this root. It adds nodes, leaves
+    /// ephemeral ones out, and keeps the ACLs.
+    pub(crate) const fn of_recovered(
+        file: PathBuf,
+        root: String,
+        on_conflict: ConflictWay,
+        low: Low,
+        dry_run: bool,
+    ) -> Self {
+        Self {
+            file,
+            root: Some(root),
+            only: None,
+            containers: None,
+            ephemerals: EphemeralsWay::Skip,
+            persist_contenders: false,
+            on_conflict,
+            acl: AclSource::Keep,
+            delete_extra: false,
+            low,
+            dry_run,
+        }
+    }
+
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = if self.dry_run { app.zk().await? } else { app.zk_to_change().await? };
         let input = BackupInput::of(&self.file).await?;

@@ -1,6 +1,7 @@
 //! The answers of commands, and their formats.
 
 pub(crate) mod data;
+pub(crate) mod stream;
 pub(crate) mod time;
 
 use std::borrow::Cow;

@@ -13,6 +13,7 @@ mod ensemble;
 mod exit_codes;
 #[cfg(unix)]
 mod files;
+mod history;
 #[cfg(feature = "kerberos")]
 mod kerberos;
 #[cfg(unix)]

@@ -17,7 +17,7 @@ const NULL_DATA: u32 = 1 << 31;
 
 /// A node: 112 bytes, and its name and data in one allocation.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct ArenaNode {
     pub(super) stat: StoredStat,
     /// The name and the data.
     content: Box<[u8]>,
@@ -33,7 +33,7 @@ pub(super) struct Node {
     pub(super) digest: u32,
 }
 
-impl Node {
+impl ArenaNode {
     pub(super) fn new(
         parent: NodeId,
         name: &str,
@@ -92,7 +92,7 @@ impl Node {
 /// The nodes, by number. The numbers of removed nodes are used again.
 #[derive(Debug)]
 pub(super) struct Arena {
-    chunks: Vec<Vec<Node>>,
+    chunks: Vec<Vec<ArenaNode>>,
     /// The first removed node; the others follow by `next`.
     free: NodeId,
     used: usize,
@@ -108,7 +108,7 @@ impl Arena {
         self.used
     }
 
-    pub(super) fn insert(&mut self, node: Node) -> NodeId {
+    pub(super) fn insert(&mut self, node: ArenaNode) -> NodeId {
         self.used += 1;
         if self.free != NONE {
             let id = self.free;
@@ -128,7 +128,7 @@ impl Arena {
 
     pub(super) fn remove(&mut self, id: NodeId) {
         let free = self.free;
-        self[id] = Node::new(NONE, "", None, 0, StoredStat::default());
+        self[id] = ArenaNode::new(NONE, "", None, 0, StoredStat::default());
         self[id].next = free;
         self.free = id;
         self.used -= 1;
@@ -136,15 +136,15 @@ impl Arena {
 }
 
 impl Index<NodeId> for Arena {
-    type Output = Node;
+    type Output = ArenaNode;
 
-    fn index(&self, id: NodeId) -> &Node {
+    fn index(&self, id: NodeId) -> &ArenaNode {
         &self.chunks[id as usize / CHUNK][id as usize % CHUNK]
     }
 }
 
 impl IndexMut<NodeId> for Arena {
-    fn index_mut(&mut self, id: NodeId) -> &mut Node {
+    fn index_mut(&mut self, id: NodeId) -> &mut ArenaNode {
         &mut self.chunks[id as usize / CHUNK][id as usize % CHUNK]
     }
 }
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn nodes_take_112_bytes() {
-        assert_eq!(size_of::<Node>(), 112);
+        assert_eq!(size_of::<ArenaNode>(), 112);
     }
 
     #[test]
     fn null_data_differs_from_empty_data() {
-        let mut node = Node::new(NONE, "ab", Some(b"cd"), 0, StoredStat::default());
+        let mut node = ArenaNode::new(NONE, "ab", Some(b"cd"), 0, StoredStat::default());
         assert_eq!((node.name(), node.data()), (&b"ab"[..], Some(&b"cd"[..])));
         node.set_data(None);
         assert_eq!((node.name(), node.data()), (&b"ab"[..], None));
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn numbers_of_removed_nodes_are_used_again() {
         let mut nodes = Arena::new();
-        let node = |name| Node::new(NONE, name, None, 0, StoredStat::default());
+        let node = |name| ArenaNode::new(NONE, name, None, 0, StoredStat::default());
         let ids = ["a", "b", "c"].map(|name| nodes.insert(node(name)));
         nodes.remove(ids[1]);
         nodes.remove(ids[0]);

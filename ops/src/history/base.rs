@@ -13,14 +13,14 @@ use super::tree::Tree;
 
 /// The settings of every pass over the files.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct PassSettings {
     pub(super) scope: Scope,
     pub(super) computes_digests: bool,
     pub(super) skips_damaged: bool,
     pub(super) max_record: usize,
 }
 
-impl Default for Settings {
+impl Default for PassSettings {
     fn default() -> Self {
         Self {
             scope: Scope::default(),
@@ -49,7 +49,7 @@ pub(super) struct Base {
 
 impl Base {
     /// Loads a snapshot.
-    fn load(file: &SnapshotFile, settings: &Settings) -> Result<Self> {
+    fn load(file: &SnapshotFile, settings: &PassSettings) -> Result<Self> {
         let mut snapshot = Snapshot::open(&file.path)?.max_record(settings.max_record);
         let mut tree = Tree::new(settings.scope.clone(), settings.computes_digests);
         for session in snapshot.sessions() {
@@ -72,7 +72,7 @@ impl Base {
     }
 
     /// Returns the empty tree, if the logs begin with the first transaction of the servers.
-    fn initial(files: &Files, settings: &Settings) -> Result<Option<Self>> {
+    fn initial(files: &Files, settings: &PassSettings) -> Result<Option<Self>> {
         let Some(file) = files.logs.first().filter(|file| is_first(file.zxid)) else {
             return Ok(None);
         };
@@ -97,7 +97,7 @@ impl Base {
     /// snapshot is used: a server takes one snapshot at a time, so the fuzzy range of a snapshot
     /// ends before the next snapshot begins. If there is none, the newest one is used, and
     /// [`fuzzy_until`](Self::fuzzy_until) remains unknown.
-    pub(super) fn for_target(files: &Files, settings: &Settings, target: i64) -> Result<Self> {
+    pub(super) fn for_target(files: &Files, settings: &PassSettings, target: i64) -> Result<Self> {
         let mut skipped = Vec::new();
         let (mut newer, mut uncertain) = (None, None);
         for file in files.snapshots.iter().rev().filter(|file| file.zxid <= target) {
@@ -135,7 +135,7 @@ impl Base {
     /// tree; `None` if there is no snapshot. It may contain changes of later transactions.
     pub(super) fn for_changes(
         files: &Files,
-        settings: &Settings,
+        settings: &PassSettings,
         first: i64,
     ) -> Result<(Option<Self>, Vec<Skipped>)> {
         let mut skipped = Vec::new();
@@ -157,7 +157,11 @@ impl Base {
 
     /// Returns the newest tree that contains all transactions that are missing in a gap of the
     /// logs. A server that was behind receives a snapshot in place of the transactions.
-    pub(super) fn in_gap(files: &Files, settings: &Settings, gap: &Gap) -> Result<Option<Self>> {
+    pub(super) fn in_gap(
+        files: &Files,
+        settings: &PassSettings,
+        gap: &Gap,
+    ) -> Result<Option<Self>> {
         let is_in_gap = |file: &&SnapshotFile| gap.is_bridged_by(file.zxid);
         let Some(file) = files.snapshots.iter().rev().find(is_in_gap) else { return Ok(None) };
         match Self::load(file, settings) {
@@ -170,7 +174,7 @@ impl Base {
 /// Passes over a snapshot that is incomplete, or damaged if that is allowed.
 ///
 /// A server writes snapshots in place, and passes over incomplete ones, too.
-fn skipped_snapshot(error: Error, settings: &Settings) -> Result<Skipped> {
+fn skipped_snapshot(error: Error, settings: &PassSettings) -> Result<Skipped> {
     let may_skip = settings.skips_damaged || error.is_truncated();
     match error {
         Error::Damaged { path, offset, damage } if may_skip => {

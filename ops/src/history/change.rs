@@ -4,15 +4,19 @@ use bytes::Bytes;
 use zk_curator::SessionId;
 
 use super::records::TxnHeader;
+#[cfg(feature = "serde")]
+use super::serial;
 use super::stat::Owner;
 
 /// A change of a node or of a session, with its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Change {
     /// The transaction and its time.
     pub at: Moment,
     /// The session that requested the change. Zero if the leader did: see [`DeletionCause`].
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::session"))]
     pub session: SessionId,
     /// The number of the request within the session.
     pub cxid: i32,
@@ -39,9 +43,11 @@ pub struct Change {
 
 /// A transaction and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Moment {
     /// The id of the transaction.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub zxid: i64,
     /// Its time, in milliseconds since 1970, by the clock of the leader of that time.
     pub time_ms: i64,
@@ -55,6 +61,7 @@ impl Moment {
 
 /// The operation of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Operation {
     /// A node was created.
@@ -77,6 +84,7 @@ pub enum Operation {
 
 /// The place of a change in a multi.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MultiPlace {
     /// The position, from zero.
@@ -87,6 +95,7 @@ pub struct MultiPlace {
 
 /// The state of a node. What the logs do not tell is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct NodeState {
     /// The version of the data.
@@ -96,6 +105,7 @@ pub struct NodeState {
     /// The length of the data in bytes; zero for Java's `null`.
     pub size: Option<usize>,
     /// The data, if it was requested. Java's `null` is `None`.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::bytes"))]
     pub data: Option<Bytes>,
     /// The owner, which tells the kind of the node.
     pub owner: Option<Owner>,
@@ -103,6 +113,7 @@ pub struct NodeState {
 
 /// The reason why a node was deleted, as far as the log tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum DeletionCause {
     /// A client deleted it.
@@ -120,6 +131,7 @@ pub enum DeletionCause {
 
 /// The reason why a session ended, as far as the log tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum SessionEnd {
     /// A client closed it: the request has a number. The clients of Apache ZooKeeper and kazoo

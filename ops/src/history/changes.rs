@@ -1,15 +1,16 @@
 //! The stream of selected changes.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
-use super::base::{Base, Settings};
+use super::base::{Base, PassSettings};
 use super::change::Change;
 use super::continuity::Gap;
 use super::error::Result;
 use super::files::Files;
 use super::log::Skipped;
 use super::logs::Logs;
-use super::player::{Order, Place};
+use super::player::{Order, ZxidPlace};
 use super::selection::{Selection, Tracked};
 
 /// An iterator over changes: see [`Index::changes`](super::Index::changes).
@@ -23,7 +24,7 @@ use super::selection::{Selection, Tracked};
 #[derive(Debug)]
 pub struct Changes {
     files: Files,
-    settings: Settings,
+    settings: PassSettings,
     selection: Selection,
     logs: Logs,
     order: Order,
@@ -38,7 +39,7 @@ pub struct Changes {
 impl Changes {
     pub(super) fn new(
         files: Files,
-        settings: Settings,
+        settings: PassSettings,
         selection: Selection,
         with_states: bool,
     ) -> Result<Self> {
@@ -79,10 +80,31 @@ impl Changes {
         self.skipped.iter().chain(self.logs.skipped())
     }
 
-    /// Adds the log files that a server has created since the first files were found.
-    pub fn add_new_files(&mut self, files: &Files) {
-        self.logs.add_new_files(files);
+    /// Adds the log files that a server has created since the first files were found. Returns
+    /// `true` if there are any.
+    pub fn add_new_files(&mut self, files: &Files) -> bool {
         self.files = files.clone();
+        self.logs.add_new_files(files)
+    }
+
+    /// Notices a gap after the last transaction before the first selected one. With a tree, the
+    /// transactions before it are read, and notice it.
+    pub(super) fn after(mut self, last: i64) -> Self {
+        if self.tracked.is_none() {
+            self.order.last = Some(last);
+        }
+        self
+    }
+
+    /// Passes over files that were removed before they were opened.
+    pub(super) fn pass_removed(mut self) -> Self {
+        self.logs = self.logs.pass_removed();
+        self
+    }
+
+    /// Returns the files that became shorter while they were followed.
+    pub(super) fn shortened(&self) -> &[PathBuf] {
+        self.logs.shortened()
     }
 
     /// Reads a transaction. Returns `false` at the end.
@@ -96,9 +118,9 @@ impl Changes {
             return Ok(false);
         }
         match self.order.place(zxid, self.logs.path()) {
-            Place::Next => {}
-            Place::Old => return Ok(true),
-            Place::AfterGap(gap) => self.bridge(gap)?,
+            ZxidPlace::Next => {}
+            ZxidPlace::Old => return Ok(true),
+            ZxidPlace::AfterGap(gap) => self.bridge(gap)?,
         }
         if let Some(record) = self.logs.record()? {
             // The changes before the snapshot are in the tree already.

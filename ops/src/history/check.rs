@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::base::{Base, Settings};
+use super::base::{Base, PassSettings};
 use super::change::Moment;
 use super::comparison::DigestReport;
 use super::continuity::{Gap, is_first};
 use super::error::{Error, Result};
 use super::files::{Files, LogFile, SnapshotFile};
 use super::log::{Log, LogEnd, Skipped};
-use super::player::{Order, Place, Player};
+use super::player::{Order, Player, ZxidPlace};
 use super::records::TreeDigest;
 use super::snapshot::{Snapshot, SnapshotEnd};
 
@@ -21,7 +21,7 @@ use super::snapshot::{Snapshot, SnapshotEnd};
 #[must_use = "nothing is read before `run`"]
 pub struct Check {
     files: Files,
-    settings: Settings,
+    settings: PassSettings,
     retained: usize,
 }
 
@@ -98,6 +98,7 @@ pub struct SnapshotReport {
 
 /// A gap in the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GapReport {
     /// The gap.
@@ -112,10 +113,10 @@ impl Check {
     pub fn new(files: &Files) -> Self {
         Self {
             files: files.clone(),
-            settings: Settings {
+            settings: PassSettings {
                 computes_digests: true,
                 skips_damaged: true,
-                ..Settings::default()
+                ..PassSettings::default()
             },
             retained: 3,
         }
@@ -258,9 +259,9 @@ struct Sequence {
 impl Sequence {
     fn add(&mut self, zxid: i64, file: &LogFile) {
         match self.order.place(zxid, Some(&file.path)) {
-            Place::Next => {}
-            Place::Old => self.old += 1,
-            Place::AfterGap(gap) => self.gaps.push(gap),
+            ZxidPlace::Next => {}
+            ZxidPlace::Old => self.old += 1,
+            ZxidPlace::AfterGap(gap) => self.gaps.push(gap),
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::records::{DIGEST_VERSION, TreeDigest};
+#[cfg(feature = "serde")]
+use super::serial;
 
 /// The maximum number of mismatches that are listed.
 const LISTED: usize = 100;
@@ -12,6 +14,7 @@ const LISTED: usize = 100;
 /// A server records the digest of its tree with each transaction, and at the end of a snapshot
 /// (ZooKeeper 3.6 and later). Nodes below `/zookeeper` have no digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DigestReport {
     /// The number of digests that are equal.
@@ -30,13 +33,17 @@ pub struct DigestReport {
 
 /// A recorded digest that differs from the digest of the replayed tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DigestMismatch {
     /// The transaction after which the digests were computed.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub zxid: i64,
     /// The digest that the server recorded.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::digest"))]
     pub recorded: u64,
     /// The digest of the replayed tree.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::digest"))]
     pub computed: u64,
 }
 

@@ -4,13 +4,19 @@
 use std::fmt;
 use std::path::PathBuf;
 
+#[cfg(feature = "serde")]
+use super::serial;
+
 /// Transactions that are missing in the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Gap {
     /// The last transaction before the gap.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub after: i64,
     /// The first transaction after the gap.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub next: i64,
     /// The log that contains the first transaction after the gap.
     pub path: PathBuf,

@@ -40,7 +40,7 @@ impl Tree {
 }
 
 /// A node and its path.
-type Next<'t> = Option<(String, NodeRef<'t>)>;
+type NextNode<'t> = Option<(String, NodeRef<'t>)>;
 
 /// An iterator over the differences of two trees: see [`Tree::diff`].
 #[derive(Debug)]
@@ -48,16 +48,16 @@ pub struct Diff<'t> {
     before: Walk<'t>,
     after: Walk<'t>,
     /// The next node of each tree.
-    next: (Next<'t>, Next<'t>),
+    next: (NextNode<'t>, NextNode<'t>),
 }
 
 impl<'t> Diff<'t> {
-    fn next_before(&mut self) -> Next<'t> {
+    fn next_before(&mut self) -> NextNode<'t> {
         let next = next_of(&mut self.before);
         std::mem::replace(&mut self.next.0, next)
     }
 
-    fn next_after(&mut self) -> Next<'t> {
+    fn next_after(&mut self) -> NextNode<'t> {
         let next = next_of(&mut self.after);
         std::mem::replace(&mut self.next.1, next)
     }
@@ -94,7 +94,7 @@ impl<'t> Iterator for Diff<'t> {
     }
 }
 
-fn next_of<'t>(walk: &mut Walk<'t>) -> Next<'t> {
+fn next_of<'t>(walk: &mut Walk<'t>) -> NextNode<'t> {
     walk.next().map(|node| (node.path(), node))
 }
 

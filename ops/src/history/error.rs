@@ -87,6 +87,35 @@ pub enum Error {
         /// The time, in milliseconds since 1970.
         time_ms: i64,
     },
+    /// The logs contain no deletion of the node.
+    #[error("the logs contain no deletion of {path}")]
+    NotDeleted {
+        /// The node.
+        path: String,
+    },
+    /// The node did not exist at the requested moment.
+    #[error("{path} did not exist after transaction {zxid:#x}")]
+    NoSuchNode {
+        /// The node.
+        path: String,
+        /// The last transaction up to the moment.
+        zxid: i64,
+    },
+    /// The files do not tell the ACL of a node. A snapshot lacks it if the server began to write
+    /// the snapshot before the ACL was used first.
+    #[error("the snapshot does not contain the ACL of {path}")]
+    UnknownAcl {
+        /// The node.
+        path: String,
+    },
+    /// A scheme or an identity in the ACL of a node is not text.
+    #[error("the ACL of {path} is not text")]
+    InvalidAcl {
+        /// The node.
+        path: String,
+        /// The error of the decoder.
+        source: DecodeError,
+    },
     /// Transactions are missing between two log files, or between a snapshot and the logs.
     #[error("transactions are missing after {:#x}: {gap}", .gap.after)]
     Gap {

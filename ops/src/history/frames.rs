@@ -130,10 +130,14 @@ impl Frames {
         Ok(Framed::Whole(Frame { offset, length, zxid, time_ms }))
     }
 
-    /// Returns the first position from `from` on with a byte that is not zero.
-    pub(super) fn first_data(&mut self, from: u64) -> io::Result<Option<u64>> {
+    /// Returns the first position from `from` on with a byte that is not zero. Looks at `limit`
+    /// bytes, or a few more.
+    pub(super) fn first_data(&mut self, from: u64, limit: u64) -> io::Result<Option<u64>> {
         let mut position = from;
         loop {
+            if position - from >= limit {
+                return Ok(None);
+            }
             let bytes = self.window.at(position, 1)?;
             if let Some(zeros) = bytes.iter().position(|byte| *byte != 0) {
                 return Ok(Some(position + zeros as u64));

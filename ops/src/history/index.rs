@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use zk_curator::SessionId;
 
-use super::base::Settings;
+use super::base::PassSettings;
 use super::change::Operation;
 use super::changes::Changes;
 use super::error::Result;
@@ -32,7 +32,7 @@ use super::selection::Selection;
 #[must_use = "nothing is read before `changes`, `sessions` or `deletions`"]
 pub struct Index {
     pub(super) files: Files,
-    pub(super) settings: Settings,
+    pub(super) settings: PassSettings,
     pub(super) selection: Selection,
     /// `None` for the default.
     with_states: Option<bool>,
@@ -43,7 +43,7 @@ impl Index {
     pub fn new(files: &Files) -> Self {
         Self {
             files: files.clone(),
-            settings: Settings::default(),
+            settings: PassSettings::default(),
             selection: Selection::default(),
             with_states: None,
         }

@@ -1,5 +1,6 @@
 //! A file of the transaction log.
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,8 @@ use super::window::Window;
 pub const DEFAULT_MAX_RECORD: usize = 64 << 20;
 
 const MAGIC: [u8; 4] = *b"ZKLG";
+/// The number of bytes after the end that are examined again when a log has grown.
+const NEAR: u64 = 1 << 20;
 /// The version of the format; all releases write it.
 pub(super) const VERSION: i32 = 2;
 
@@ -38,7 +41,7 @@ pub struct Log {
     skipped: Vec<Skipped>,
 }
 
-/// The way in which a log file ends. None of them is damage.
+/// The end of a log file. None of these is damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogEnd {
@@ -58,6 +61,14 @@ pub enum LogEnd {
         /// The position of the record, in bytes.
         offset: u64,
         /// The number of its bytes that are there.
+        length: u64,
+    },
+    /// The file became shorter while it was followed. A server removes transactions that the
+    /// ensemble did not commit, and writes the next ones to another file.
+    Shortened {
+        /// The position after the last record that was read, in bytes.
+        offset: u64,
+        /// The length of the file, in bytes.
         length: u64,
     },
 }
@@ -214,7 +225,7 @@ impl Log {
         let length = bytes.len();
         let mut header = [0; FILE_HEADER];
         header[..length].copy_from_slice(bytes);
-        let data = self.frames.first_data(0).map_err(|error| self.io(error))?;
+        let data = self.frames.first_data(0, u64::MAX).map_err(|error| self.io(error))?;
         let is_short = length < FILE_HEADER && MAGIC.starts_with(&header[..length.min(4)]);
         if data.is_none() || is_short {
             self.end = Some(LogEnd::Empty);
@@ -252,16 +263,23 @@ impl Log {
     fn examine_zeros(&mut self) -> Result<Examined> {
         let at = self.next;
         let length = self.frames.file_length().map_err(|error| self.io(error))?;
-        if self.zeros != Some((at, length)) {
-            let data = self.frames.first_data(at).map_err(|error| self.io(error))?;
+        let limit = match self.zeros {
+            Some((from, whole)) if whole == length && from == at => 0,
+            // The rest was all zeros before, and a server appends.
+            Some((from, whole)) if whole == length && from < at => NEAR,
+            _ => u64::MAX,
+        };
+        if limit > 0 {
+            let data = self.frames.first_data(at, limit).map_err(|error| self.io(error))?;
             if data.is_some() {
                 return self.classify(Damage::AfterPadding, None);
             }
             self.zeros = Some((at, length));
         }
-        Ok(Examined::End(match at < length {
-            true => LogEnd::Padded { offset: at },
-            false => LogEnd::Exact,
+        Ok(Examined::End(match at.cmp(&length) {
+            Ordering::Less => LogEnd::Padded { offset: at },
+            Ordering::Equal => LogEnd::Exact,
+            Ordering::Greater => LogEnd::Shortened { offset: at, length },
         }))
     }
 

@@ -1,10 +1,10 @@
 //! All log files of a server, as one stream.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::files::{Files, LogFile};
-use super::log::{DEFAULT_MAX_RECORD, Log, Skipped};
+use super::log::{DEFAULT_MAX_RECORD, Log, LogEnd, Skipped};
 use super::records::Record;
 
 /// A reader of the log files of a server, in order, in the memory of one [`Log`].
@@ -23,8 +23,11 @@ pub struct Logs {
     first: i64,
     max_record: usize,
     skips_damaged: bool,
+    passes_removed: bool,
     /// The damaged ranges of the files before the current one.
     skipped: Vec<Skipped>,
+    /// The files that became shorter while they were followed.
+    shortened: Vec<PathBuf>,
 }
 
 impl Logs {
@@ -38,7 +41,9 @@ impl Logs {
             first: i64::MIN,
             max_record: DEFAULT_MAX_RECORD,
             skips_damaged: false,
+            passes_removed: false,
             skipped: Vec::new(),
+            shortened: Vec::new(),
         }
     }
 
@@ -65,6 +70,13 @@ impl Logs {
         self
     }
 
+    /// Passes over files that were removed before they were opened. The ids of the transactions
+    /// show the gap.
+    pub(super) const fn pass_removed(mut self) -> Self {
+        self.passes_removed = true;
+        self
+    }
+
     /// Returns the next transaction; `None` at the end of the last file. The last file may grow:
     /// then a later call returns the transactions that were appended.
     ///
@@ -77,10 +89,13 @@ impl Logs {
         self.record()
     }
 
-    /// Adds the log files that a server has created since the first files were found.
-    pub fn add_new_files(&mut self, files: &Files) {
+    /// Adds the log files that a server has created since the first files were found. Returns
+    /// `true` if there are any.
+    pub fn add_new_files(&mut self, files: &Files) -> bool {
+        let before = self.files.len();
         let last = self.files.last().map_or(i64::MIN, |file| file.zxid);
         self.files.extend(files.logs.iter().filter(|file| file.zxid > last).cloned());
+        self.files.len() > before
     }
 
     /// Returns the file of the last transaction.
@@ -100,21 +115,36 @@ impl Logs {
         self.skipped.iter().chain(self.current.iter().flat_map(Log::skipped))
     }
 
+    /// Returns the files that became shorter while they were followed.
+    pub(super) fn shortened(&self) -> &[PathBuf] {
+        &self.shortened
+    }
+
     /// Moves to the next transaction. Returns `false` at the end of the last file.
     pub(super) fn advance(&mut self) -> Result<bool> {
         loop {
             if self.current.is_none() {
                 let Some(file) = self.files.get(self.next) else { return Ok(false) };
-                let log = Log::open(&file.path)?.max_record(self.max_record);
-                self.current = Some(log.skip_damaged(self.skips_damaged));
                 self.next += 1;
+                let log = match Log::open(&file.path) {
+                    Err(Error::Removed { .. }) if self.passes_removed => continue,
+                    log => log?.max_record(self.max_record),
+                };
+                self.current = Some(log.skip_damaged(self.skips_damaged));
             }
             let Some(log) = &mut self.current else { return Ok(false) };
             if log.advance()? {
                 if log.position().is_some_and(|(zxid, _)| zxid >= self.first) {
                     return Ok(true);
                 }
-            } else if self.next < self.files.len() {
+                continue;
+            }
+            if matches!(log.end(), Some(LogEnd::Shortened { .. }))
+                && self.shortened.last().is_none_or(|last| last != log.path())
+            {
+                self.shortened.push(log.path().to_owned());
+            }
+            if self.next < self.files.len() {
                 self.skipped.extend_from_slice(log.skipped());
                 self.current = None;
             } else {

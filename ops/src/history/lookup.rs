@@ -100,7 +100,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::arena::Node;
+    use super::super::arena::ArenaNode;
     use super::super::stat::StoredStat;
     use super::*;
 
@@ -110,13 +110,13 @@ mod tests {
             steps in vec((any::<bool>(), 0..200_u32), 0..600),
         ) {
             let (mut nodes, mut lookup) = (Arena::new(), Lookup::new());
-            let root = nodes.insert(Node::new(NONE, "", None, 0, StoredStat::default()));
+            let root = nodes.insert(ArenaNode::new(NONE, "", None, 0, StoredStat::default()));
             let mut expected = std::collections::BTreeMap::new();
             for (adds, number) in steps {
                 let name = number.to_string();
                 let is_new = !expected.contains_key(&name);
                 if adds && is_new {
-                    let node = Node::new(root, &name, None, 0, StoredStat::default());
+                    let node = ArenaNode::new(root, &name, None, 0, StoredStat::default());
                     let id = nodes.insert(node);
                     lookup.insert(&nodes, id);
                     expected.insert(name, id);

@@ -7,7 +7,9 @@
 //! * [`Log`] and [`Logs`]: the transactions, one file or all files.
 //! * [`Snapshot`]: the nodes and sessions of a snapshot.
 //! * [`Replay`]: the [`Tree`] as it was; [`Tree::diff`] compares two of them.
-//! * [`Index`]: the changes, the sessions, and the authors of deletions.
+//! * [`Index`]: the changes, the sessions, and the authors of deletions. [`Follow`] is its stream
+//!   while a server writes.
+//! * [`Undelete`]: deleted nodes as a backup, which [`Restore`](crate::transfer::Restore) applies.
 //! * [`Check`]: gaps, damage, digests, and how far back one can go.
 //!
 //! Files of ZooKeeper 3.4 to 3.9 are read. The differences are recognised by the content.
@@ -90,10 +92,13 @@ mod comparison;
 mod continuity;
 mod diff;
 mod digest;
-mod error;
+mod ends;
+pub(crate) mod error;
 mod feed;
 mod files;
+mod follow;
 mod frames;
+mod identity;
 mod index;
 mod lists;
 mod log;
@@ -106,16 +111,20 @@ mod records;
 mod replay;
 mod scope;
 mod selection;
+#[cfg(feature = "serde")]
+mod serial;
 mod sessions;
 mod snapshot;
 mod stat;
 mod time;
 mod tree;
+mod undelete;
 mod unpack;
 mod view;
 mod who;
 mod window;
 mod wire;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -128,6 +137,8 @@ pub use continuity::Gap;
 pub use diff::{Diff, Difference};
 pub use error::{Damage, Error, Result};
 pub use files::{Files, LogFile, Packing, SnapshotFile};
+pub use follow::{Follow, FollowEvent};
+pub use identity::ClientIdentity;
 pub use index::Index;
 pub use lists::{AclList, Paths, PathsIter};
 pub use log::{DEFAULT_MAX_RECORD, Log, LogEnd, Skipped};
@@ -142,5 +153,6 @@ pub use sessions::SessionHistory;
 pub use snapshot::{Snapshot, SnapshotEnd, SnapshotNode, SnapshotSession};
 pub use stat::{Owner, StoredStat};
 pub use tree::Tree;
+pub use undelete::{Recovered, RecoveredCounts, Undelete};
 pub use view::{NodeRef, Walk};
-pub use who::{Author, Deletion, EphemeralHistory};
+pub use who::{Author, Deletion, EphemeralHistory, Fate};

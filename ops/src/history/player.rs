@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::base::{Base, Settings};
+use super::base::{Base, PassSettings};
 use super::comparison::Comparison;
 use super::continuity::{Gap, follows};
 use super::error::{Error, Result};
@@ -21,7 +21,7 @@ pub(super) struct Order {
 
 /// The place of a transaction in the order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ZxidPlace {
     Next,
     /// The transaction was read before.
     Old,
@@ -30,20 +30,20 @@ pub(super) enum Place {
 }
 
 impl Order {
-    pub(super) fn place(&mut self, zxid: i64, path: Option<&Path>) -> Place {
+    pub(super) fn place(&mut self, zxid: i64, path: Option<&Path>) -> ZxidPlace {
         let Some(after) = self.last else {
             self.last = Some(zxid);
-            return Place::Next;
+            return ZxidPlace::Next;
         };
         if zxid <= after {
-            return Place::Old;
+            return ZxidPlace::Old;
         }
         self.last = Some(zxid);
         if follows(after, zxid) {
-            return Place::Next;
+            return ZxidPlace::Next;
         }
         let path = path.map(Path::to_owned).unwrap_or_default();
-        Place::AfterGap(Gap { after, next: zxid, path })
+        ZxidPlace::AfterGap(Gap { after, next: zxid, path })
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Player {
     /// The last transaction that the snapshot may contain changes of.
     fuzzy_until: Option<i64>,
     files: Files,
-    settings: Settings,
+    settings: PassSettings,
     pub(super) gaps: Vec<Gap>,
     pub(super) transactions: u64,
     /// The number of transactions that did not fit the tree after the fuzzy range.
@@ -73,7 +73,7 @@ impl Player {
     pub(super) fn new(
         base: Base,
         files: &Files,
-        settings: &Settings,
+        settings: &PassSettings,
         mut of_snapshots: BTreeMap<i64, TreeDigest>,
     ) -> Self {
         of_snapshots.extend(base.digest);
@@ -104,9 +104,9 @@ impl Player {
                 break;
             }
             match self.order.place(zxid, self.logs.path()) {
-                Place::Next => {}
-                Place::Old => continue,
-                Place::AfterGap(gap) => self.bridge(gap)?,
+                ZxidPlace::Next => {}
+                ZxidPlace::Old => continue,
+                ZxidPlace::AfterGap(gap) => self.bridge(gap)?,
             }
             let Some(record) = self.logs.record()? else { break };
             let fits = self.tree.apply(&record);

@@ -7,6 +7,7 @@ use zk_curator::path::SequenceSuffix;
 /// If the session that owns the node deletes it, this is usually the recipe's own clean-up: a
 /// lock is released, a waiting contender gives up, an item of a queue is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum RecipeNode {
     /// A contender of a lock, or of a leader election that uses a lock: `lock-` (Curator's

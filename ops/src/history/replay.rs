@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::base::{Base, Settings};
+use super::base::{Base, PassSettings};
 use super::comparison::DigestReport;
 use super::continuity::Gap;
 use super::error::Result;
@@ -33,7 +33,7 @@ use super::tree::Tree;
 #[must_use = "nothing is read before `run`"]
 pub struct Replay {
     files: Files,
-    settings: Settings,
+    settings: PassSettings,
 }
 
 /// A moment in the history of a tree.
@@ -81,7 +81,7 @@ pub struct Replayed {
 impl Replay {
     /// Returns a replay of the whole tree.
     pub fn new(files: &Files) -> Self {
-        Self { files: files.clone(), settings: Settings::default() }
+        Self { files: files.clone(), settings: PassSettings::default() }
     }
 
     /// Restricts the tree to a node and the nodes below it. Several calls select several subtrees.

@@ -9,13 +9,17 @@ use super::error::{Error, Result};
 use super::index::Index;
 use super::logs::Logs;
 use super::records::{Record, Txn};
+#[cfg(feature = "serde")]
+use super::serial;
 use super::snapshot::Snapshot;
 
 /// A session, as far as the files tell it. Local sessions are not in the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SessionHistory {
     /// The session.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::session"))]
     pub id: SessionId,
     /// Its timeout in milliseconds; `None` if it began before the logs and no snapshot contains it.
     pub timeout_ms: Option<i32>,

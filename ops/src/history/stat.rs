@@ -1,6 +1,8 @@
 use zk_curator::{SessionId, Stat};
 use zk_curator_proto::DecodeError;
 
+#[cfg(feature = "serde")]
+use super::serial;
 use super::wire::Cursor;
 
 /// The metadata of a node as a server stores it (`StatPersisted`).
@@ -9,19 +11,24 @@ use super::wire::Cursor;
 /// owner includes the markers of containers and of nodes with a time to live, and the sizes are
 /// left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct StoredStat {
     /// The transaction that created the node.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub czxid: i64,
     /// The transaction that last changed the data.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub mzxid: i64,
     /// The transaction that last created or deleted a child.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub pzxid: i64,
     /// The time of creation, in milliseconds since 1970, by the leader's clock.
     pub ctime: i64,
     /// The time of the last change of the data, in milliseconds since 1970, by the leader's clock.
     pub mtime: i64,
     /// The owner, with the markers: see [`Owner::of`].
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serial::zxid"))]
     pub ephemeral_owner: i64,
     /// The number of changes of the data. Wraps around.
     pub version: i32,
@@ -94,12 +101,13 @@ impl StoredStat {
 
 /// The owner of a node, which decides when a server deletes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Owner {
     /// A persistent node.
     None,
     /// An ephemeral node: the server deletes it when the session ends.
-    Session(SessionId),
+    Session(#[cfg_attr(feature = "serde", serde(serialize_with = "serial::session"))] SessionId),
     /// A container: the server deletes it after its last child was deleted.
     Container,
     /// A node with a time to live: the server deletes it if it has no children and was not written

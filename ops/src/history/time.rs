@@ -1,6 +1,6 @@
 //! From times to transactions.
 
-use super::base::Settings;
+use super::base::PassSettings;
 use super::error::{Error, Result};
 use super::files::{Files, LogFile};
 use super::log::Log;
@@ -9,7 +9,7 @@ use super::log::Log;
 /// that begins at or before this time.
 ///
 /// Times are those of the leader's clock. They can go back when the leader changes.
-pub(super) fn zxid_at(files: &Files, settings: &Settings, time_ms: i64) -> Result<i64> {
+pub(super) fn zxid_at(files: &Files, settings: &PassSettings, time_ms: i64) -> Result<i64> {
     for file in files.logs.iter().rev() {
         let mut log = open(file, settings)?;
         let mut last = None;
@@ -26,7 +26,7 @@ pub(super) fn zxid_at(files: &Files, settings: &Settings, time_ms: i64) -> Resul
     Err(Error::NoLogs { time_ms })
 }
 
-fn open(file: &LogFile, settings: &Settings) -> Result<Log> {
+fn open(file: &LogFile, settings: &PassSettings) -> Result<Log> {
     let log = Log::open(&file.path)?.max_record(settings.max_record);
     Ok(log.skip_damaged(settings.skips_damaged))
 }

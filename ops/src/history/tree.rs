@@ -7,7 +7,7 @@ use zk_curator::Permissions;
 use zk_curator_proto::OpCode;
 
 use super::acls::{AclId, AclTable, UNKNOWN};
-use super::arena::{Arena, NONE, Node, NodeId};
+use super::arena::{Arena, ArenaNode, NONE, NodeId};
 use super::digest::node_digest;
 use super::error::Damage;
 use super::lists::AclList;
@@ -57,7 +57,7 @@ impl Tree {
             last_parent: (String::new(), ROOT),
         };
         let acl = tree.acls.intern(AclList::of(&(-1_i32).to_be_bytes()));
-        tree.nodes.insert(Node::new(NONE, "", Some(b""), acl, StoredStat::default()));
+        tree.nodes.insert(ArenaNode::new(NONE, "", Some(b""), acl, StoredStat::default()));
         tree.update(ROOT, "", |_| {});
         tree
     }
@@ -76,7 +76,7 @@ impl Tree {
             ("/zookeeper/config", read_only, of_config),
         ] {
             if let Some((parent, name)) = tree.place(path) {
-                tree.insert(path, Node::new(parent, name, Some(b""), acl, stat));
+                tree.insert(path, ArenaNode::new(parent, name, Some(b""), acl, stat));
             }
         }
         tree
@@ -112,7 +112,7 @@ impl Tree {
         if self.child(parent, name).is_some() {
             return Err(Damage::DuplicateNode { path: node.path.to_owned() });
         }
-        self.insert(node.path, Node::new(parent, name, node.data, acl, node.stat));
+        self.insert(node.path, ArenaNode::new(parent, name, node.data, acl, node.stat));
         Ok(())
     }
 
@@ -156,17 +156,25 @@ impl Tree {
         }
         let Some((parent, name)) = self.place(create.path) else { return false };
         let parent_path = &create.path[..create.path.len() - name.len() - 1];
-        let is_new = self.child(parent, name).is_none();
+        let existing = self.child(parent, name);
+        let is_new = existing.is_none();
         // The node exists if the snapshot is fuzzy. Servers correct the parent then, for the
         // operation `create` only.
         if is_new || op == OpCode::Create {
             self.raise_cversion(parent, parent_path, create.parent_cversion, header.zxid);
         }
+        if let Some(id) = existing
+            && self.nodes[id].acl == UNKNOWN
+            && self.nodes[id].stat.czxid == header.zxid
+        {
+            // The snapshot was begun before this ACL existed, so its table lacks the ACL.
+            self.nodes[id].acl = self.acls.intern(create.acl);
+        }
         if is_new {
             let acl = self.acls.intern(create.acl);
             let owner = create.owner(header.session);
             let stat = StoredStat::created(header.zxid, header.time_ms, owner);
-            self.insert(create.path, Node::new(parent, name, create.data, acl, stat));
+            self.insert(create.path, ArenaNode::new(parent, name, create.data, acl, stat));
         }
         is_new
     }
@@ -279,7 +287,7 @@ impl Tree {
     }
 
     /// Adds a node to the children of its parent.
-    fn insert(&mut self, path: &str, node: Node) {
+    fn insert(&mut self, path: &str, node: ArenaNode) {
         let (parent, owner) = (node.parent, node.stat.owner());
         let id = self.nodes.insert(node);
         let first = self.nodes[parent].first_child;
@@ -299,7 +307,7 @@ impl Tree {
     /// Removes a node. It has children only within the range of a fuzzy snapshot, which contains
     /// children that are created later. They are removed as well, and created again.
     fn remove(&mut self, top: NodeId) {
-        let Node { parent, previous, next, .. } = self.nodes[top];
+        let ArenaNode { parent, previous, next, .. } = self.nodes[top];
         match previous {
             NONE => self.nodes[parent].first_child = next,
             previous => self.nodes[previous].next = next,
@@ -333,7 +341,7 @@ impl Tree {
     }
 
     /// Changes a node, and the digest with it.
-    fn update(&mut self, id: NodeId, path: &str, change: impl FnOnce(&mut Node)) {
+    fn update(&mut self, id: NodeId, path: &str, change: impl FnOnce(&mut ArenaNode)) {
         let node = &mut self.nodes[id];
         change(node);
         if let Some(digest) = &mut self.digest {

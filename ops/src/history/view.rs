@@ -5,7 +5,7 @@ use std::fmt;
 use zk_curator::{Acl, SessionId, Stat};
 use zk_curator_proto::DecodeError;
 
-use super::arena::{NONE, Node, NodeId};
+use super::arena::{ArenaNode, NONE, NodeId};
 use super::lists::AclList;
 use super::stat::{Owner, StoredStat};
 use super::tree::Tree;
@@ -142,7 +142,7 @@ impl<'t> NodeRef<'t> {
         ids
     }
 
-    fn node(&self) -> &'t Node {
+    fn node(&self) -> &'t ArenaNode {
         &self.tree.nodes[self.id]
     }
 }

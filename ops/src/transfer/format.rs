@@ -31,7 +31,8 @@ pub struct BackupHeader {
     pub root: String,
     /// The time of the backup, in RFC 3339.
     pub taken: String,
-    /// The servers, as a connect string.
+    /// The servers, as a connect string; or the directory of the logs, if the nodes were
+    /// [recovered](crate::history::Undelete).
     pub servers: String,
 }
 

@@ -110,6 +110,16 @@ impl Program {
         })
     }
 
+    /// Returns a program of the installed libraries, by the full name of its class.
+    ///
+    /// # Errors
+    /// [`RealError::JavaMissing`] or [`RealError::JarMissing`], naming what is missing.
+    pub fn installed(class: &str) -> Result<Self, RealError> {
+        let libraries = curator_jars()?;
+        let class_path = class_path(libraries.iter().map(PathBuf::as_path))?;
+        Ok(Self { java: find_program("java")?, class: class.into(), class_path })
+    }
+
     /// Starts the program. Its standard input and output are piped, and it inherits standard error.
     /// Dropping the [`Child`] kills it.
     ///

@@ -1,7 +1,7 @@
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zk_curator_testing::ZooKeeperVersion;
 
@@ -88,6 +88,12 @@ impl RealZooKeeper {
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)
+    }
+
+    /// Returns the directory of its snapshots and transaction logs (`dataDir`).
+    #[must_use]
+    pub fn data_directory(&self) -> &Path {
+        &self.launch.data
     }
 
     /// Returns the end of the server's log: warnings and errors, unless the JVM has another log

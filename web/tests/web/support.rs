@@ -14,7 +14,7 @@ use tower::ServiceExt;
 use zk_curator::CuratorFramework;
 use zk_curator_client::Connector;
 use zk_curator_ops::ensemble::probe::ProbeOptions;
-use zk_curator_testing::TestServer;
+use zk_curator_testing::{TestServer, ZooKeeperVersion};
 use zk_curator_web::{WebOptions, router};
 
 /// An explorer and its server.
@@ -43,6 +43,12 @@ impl Site {
     /// Starts a server in memory, which is asked no four-letter words.
     pub(crate) async fn start(options: WebOptions) -> Self {
         Self::on(TestServer::in_memory().await, options.without_probe()).await
+    }
+
+    /// Starts a server of ZooKeeper 3.8 in memory, which shows every stat.
+    pub(crate) async fn of_3_8(options: WebOptions) -> Self {
+        let server = TestServer::builder().version(ZooKeeperVersion::V3_8).tcp(false).start();
+        Self::on(server.await.unwrap(), options.without_probe()).await
     }
 
     /// Starts a server on TCP.

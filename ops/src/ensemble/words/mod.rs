@@ -9,7 +9,8 @@
 //!
 //! let text = "Zookeeper version: 3.9.3-abc, built on 2024-10-17\nMode: leader\n";
 //! let srvr = SrvrResponse::parse(text).expect("a response to srvr");
-//! assert_eq!((srvr.release(), srvr.mode), (Some("3.9.3"), Some(ServerMode::Leader)));
+//! assert_eq!(srvr.release(), Some("3.9.3"));
+//! assert_eq!(srvr.mode, Some(ServerMode::Leader));
 //! assert_eq!(srvr.connections, None);
 //! ```
 

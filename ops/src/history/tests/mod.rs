@@ -3,10 +3,12 @@
 mod check;
 mod damage;
 mod files;
+mod follow;
 mod index;
 mod log;
 mod model;
 mod records;
 mod replay;
 mod snapshot;
+mod undelete;
 mod writer;

@@ -1,0 +1,77 @@
+use bytes::Bytes;
+use clap::Args;
+use serde_json::json;
+use zk_curator_ops::history::At;
+
+use super::arguments::{self, FileArguments};
+use super::replay::replay;
+use crate::app::App;
+use crate::exit::CommandFailure;
+use crate::node::hex;
+use crate::output::data::{self, As};
+use crate::output::{CommandOutput, TextReport, time};
+use crate::{node, path};
+
+/// The arguments of `zkc history get`.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryGet {
+    #[command(flatten)]
+    files: FileArguments,
+    /// Node, by its path on the servers
+    #[arg(value_parser = path::parse)]
+    path: String,
+    /// Moment: a transaction such as 0x100000012, a time in UTC such as 2026-11-30T14:02:00Z, or
+    /// ago such as 10m [default: the end of the logs]
+    #[arg(long, value_name = "MOMENT", value_parser = arguments::moment)]
+    at: Option<At>,
+    /// Also show the metadata and the access control list
+    #[arg(long)]
+    stat: bool,
+    /// Form of the data [default: text, or a dump of the bytes]
+    #[arg(long = "as", value_enum, value_name = "FORM")]
+    form: Option<As>,
+    /// Print the bytes unchanged; the same as `--output raw`
+    #[arg(long)]
+    raw: bool,
+}
+
+impl HistoryGet {
+    pub(super) fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
+        let at = self.at.unwrap_or(At::Latest);
+        let (replayed, exit) = replay(app, &self.files, &self.path, at)?;
+        let Some(found) = replayed.tree.get(&self.path) else {
+            return Err(CommandFailure::no_node(&self.path)
+                .hint(format!("after transaction {}", hex(replayed.zxid))));
+        };
+        let is_null = found.data().is_none();
+        let bytes = found.data().map(Bytes::copy_from_slice).unwrap_or_default();
+        let mut text = match self.form {
+            Some(form) => data::show_as(&bytes, form)?,
+            None if data::is_gzip(&bytes) => {
+                data::gunzip(&bytes).map_or_else(|_| data::show(&bytes), |plain| data::show(&plain))
+            }
+            None => data::show(&bytes),
+        };
+        let mut value = super::tree::value(&found);
+        value["data"] = if is_null { json!(null) } else { data::value(&bytes) };
+        value["zxid"] = json!(hex(replayed.zxid));
+        value["time"] = json!(replayed.time_ms.map(time::exact));
+        if self.stat {
+            let acl = match found.acl() {
+                Ok(Some(acl)) => acl.iter().map(zk_curator_ops::acl::text).collect(),
+                Ok(None) => vec!["unknown: the snapshot does not contain it".to_owned()],
+                Err(error) => vec![format!("unknown: {error}")],
+            };
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&node::stat_text(&self.path, &found.stat()));
+            text.push_str(&format!("{:<14}{}\n", "node", found.owner().kind()));
+            text.push_str(&format!("{:<14}{}\n", "acl", acl.join(",")));
+            value["acl"] = json!(acl);
+        }
+        let report = TextReport::new(text, value).names([self.path]).raw(bytes);
+        let report = if self.raw { report.only_raw() } else { report };
+        Ok(CommandOutput::from(report).with_exit(exit))
+    }
+}

@@ -1,0 +1,241 @@
+//! Changes and states as commands show them.
+
+use serde_json::{Value, json};
+use zk_curator::{ErrorCode, SessionId};
+use zk_curator_ops::history::{
+    Change, DeletionCause, Gap, Moment, NodeState, Operation, Owner, Skipped,
+};
+
+use crate::app::App;
+use crate::merge;
+use crate::node::hex;
+use crate::output::stream::StreamItem;
+use crate::output::{data, time};
+
+/// Returns a change as a document.
+pub(super) fn item(change: &Change, with_data: bool) -> StreamItem {
+    let mut text = line(change);
+    if with_data {
+        for line in changed_data(change) {
+            text.push_str("\n    ");
+            text.push_str(&line);
+        }
+    }
+    StreamItem { text, value: value(change, with_data), name: change.path.clone() }
+}
+
+/// Returns the line of a change.
+pub(super) fn line(change: &Change) -> String {
+    let when = time::exact(change.at.time_ms);
+    let (zxid, author) = (hex(change.at.zxid), author(change.session));
+    let operation = change.operation.name();
+    let mut line = format!("{when}  {zxid:<12}  {author:<18}  {operation:<14}");
+    if let Some(path) = &change.path {
+        line.push_str("  ");
+        line.push_str(path);
+    }
+    let details = details(change).join(", ");
+    if !details.is_empty() {
+        line.push_str("  ");
+        line.push_str(&details);
+    }
+    line.trim_end().to_owned()
+}
+
+/// Returns the session that requested a change, or `leader`.
+pub(super) fn author(session: SessionId) -> String {
+    if session.get() == 0 { "leader".to_owned() } else { session.to_string() }
+}
+
+/// Returns a moment for people.
+pub(super) fn moment(at: Moment) -> String {
+    format!("{}  {}", time::exact(at.time_ms), hex(at.zxid))
+}
+
+/// Returns a moment for programs.
+pub(super) fn moment_value(at: Moment) -> Value {
+    json!({ "time": time::exact(at.time_ms), "zxid": hex(at.zxid) })
+}
+
+fn details(change: &Change) -> Vec<String> {
+    let mut details = Vec::new();
+    let (before, after) = (change.before.as_ref(), change.after.as_ref());
+    match change.operation {
+        Operation::Create => {
+            details.extend(after.and_then(kind));
+            details.extend(after.and_then(size));
+        }
+        Operation::Delete => {
+            details.extend(before.and_then(|state| state.version).map(|old| format!("v{old}")));
+            details.extend(before.and_then(size));
+            let cause = change.deletion.filter(|cause| *cause != DeletionCause::Request);
+            details.extend(cause.map(|cause| cause.to_string()));
+        }
+        Operation::SetData | Operation::Reconfig => {
+            let versions = |state: &NodeState| state.version.map(|version| format!("v{version}"));
+            details.extend(between(before.and_then(versions), after.and_then(versions)));
+            details.extend(between(before.and_then(size), after.and_then(size)));
+        }
+        Operation::SetAcl => {
+            let versions = |state: &NodeState| state.aversion.map(|version| format!("v{version}"));
+            let versions = between(before.and_then(versions), after.and_then(versions));
+            details.extend(versions.map(|versions| format!("ACL {versions}")));
+        }
+        Operation::CreateSession => {
+            let timeout = change.session_timeout_ms;
+            details.extend(timeout.map(|ms| format!("timeout {}", duration(ms))));
+        }
+        Operation::CloseSession => details.extend(change.session_end.map(|end| end.to_string())),
+        Operation::Error => details.extend(change.error.map(error)),
+        _ => {}
+    }
+    if let Some(place) = change.multi {
+        details.push(format!("part {} of {} of a transaction", place.index + 1, place.count));
+    }
+    details
+}
+
+/// Returns a timeout in words.
+pub(super) fn duration(ms: i32) -> String {
+    let ms = u64::try_from(ms).unwrap_or_default();
+    time::duration(std::time::Duration::from_millis(ms))
+}
+
+fn error(code: i32) -> String {
+    ErrorCode::from_code(code).map_or_else(|| "failed".to_owned(), |code| code.to_string())
+}
+
+fn kind(state: &NodeState) -> Option<String> {
+    match state.owner? {
+        Owner::None => None,
+        Owner::Ttl { ttl_ms } => {
+            let ttl = std::time::Duration::from_millis(ttl_ms.unsigned_abs());
+            Some(format!("time to live {}", time::duration(ttl)))
+        }
+        owner => Some(owner.kind().to_owned()),
+    }
+}
+
+fn size(state: &NodeState) -> Option<String> {
+    state.size.map(|bytes| time::size(bytes as u64))
+}
+
+/// Returns both values, or the known one.
+fn between(before: Option<String>, after: Option<String>) -> Option<String> {
+    match (before, after) {
+        (Some(before), Some(after)) if before != after => Some(format!("{before} → {after}")),
+        (before, after) => after.or(before),
+    }
+}
+
+/// Returns the lines of the data that differ.
+fn changed_data(change: &Change) -> Vec<String> {
+    let of = |state: &Option<NodeState>| state.as_ref().and_then(|state| state.data.clone());
+    match change.operation {
+        Operation::Create | Operation::Delete | Operation::SetData | Operation::Reconfig => {
+            data_lines(of(&change.before).as_deref(), of(&change.after).as_deref())
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the lines of data that differ: JSON with indentation, unchanged text, and everything else as
+/// a dump.
+pub(super) fn data_lines(before: Option<&[u8]>, after: Option<&[u8]>) -> Vec<String> {
+    let (before, after) = (shown(before), shown(after));
+    let lines = merge::changed_lines(&before, &after);
+    lines.into_iter().map(|(sign, line)| format!("{sign} {line}")).collect()
+}
+
+fn shown(bytes: Option<&[u8]>) -> String {
+    let Some(bytes) = bytes else { return String::new() };
+    let plain = if data::is_gzip(bytes) { data::gunzip(bytes).ok() } else { None };
+    let bytes = plain.as_deref().unwrap_or(bytes);
+    let json = serde_json::from_slice::<Value>(bytes).ok().filter(|json| !json.is_number());
+    let pretty = json.and_then(|json| serde_json::to_string_pretty(&json).ok());
+    pretty.unwrap_or_else(|| data::show(bytes))
+}
+
+/// Returns a change for programs.
+pub(super) fn value(change: &Change, with_data: bool) -> Value {
+    let session = Some(change.session).filter(|session| session.get() != 0);
+    let state = |state: &Option<NodeState>| state.as_ref().map(|one| state_value(one, with_data));
+    json!({
+        "time": time::exact(change.at.time_ms),
+        "zxid": hex(change.at.zxid),
+        "session": session.map(|session| session.to_string()),
+        "cxid": change.cxid,
+        "operation": change.operation.name(),
+        "path": change.path,
+        "part": change.multi.map(|place| json!({ "index": place.index, "count": place.count })),
+        "before": state(&change.before),
+        "after": state(&change.after),
+        "cause": change.deletion.map(DeletionCause::name),
+        "ended_by": change.session_end.map(|end| end.name()),
+        "timeout_ms": change.session_timeout_ms,
+        "error": change.error.map(error),
+        "error_code": change.error,
+    })
+}
+
+fn state_value(state: &NodeState, with_data: bool) -> Value {
+    let owner = match state.owner {
+        Some(Owner::Session(session)) => Some(session.to_string()),
+        _ => None,
+    };
+    let ttl_ms = match state.owner {
+        Some(Owner::Ttl { ttl_ms }) => Some(ttl_ms),
+        _ => None,
+    };
+    let mut value = json!({
+        "kind": state.owner.map(Owner::kind),
+        "owner": owner,
+        "ttl_ms": ttl_ms,
+        "version": state.version,
+        "aversion": state.aversion,
+        "size": state.size,
+    });
+    if with_data {
+        value["data"] = json!(state.data.as_deref().map(data::value));
+    }
+    value
+}
+
+/// Names missing transactions and damaged ranges on stderr. Returns `true` if there are any.
+pub(super) fn name_missing<'a>(
+    app: &App,
+    gaps: &[Gap],
+    skipped: impl IntoIterator<Item = &'a Skipped>,
+) -> bool {
+    for gap in gaps {
+        app.out().warn(format!("transactions are missing after {}: {gap}", hex(gap.after)));
+    }
+    let mut is_partial = !gaps.is_empty();
+    for Skipped { path, offset, length, damage, .. } in skipped {
+        let path = path.display();
+        if *length == 0 {
+            app.out().say(format!("note: passed over {path}: {damage}"));
+        } else {
+            let range = format!("skipped {length} bytes at byte {offset} of {path}");
+            app.out().warn(format!("{range}: {damage}"));
+            is_partial = true;
+        }
+    }
+    is_partial
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_are_compared_as_people_read_them() {
+        let json = data_lines(Some(br#"{"a":1,"b":2}"#), Some(br#"{"a":1,"b":3}"#));
+        assert_eq!(json, [r#"-   "b": 2"#, r#"+   "b": 3"#]);
+        assert_eq!(data_lines(Some(b"5"), None), ["- 5"]);
+        assert_eq!(data_lines(None, Some(b"a\nb")), ["+ a", "+ b"]);
+        assert!(data_lines(Some(b"x"), Some(b"x")).is_empty());
+        let dump = data_lines(Some(&[0]), Some(&[1]));
+        assert!(dump[0].starts_with("- 00000000  00"), "{dump:?}");
+    }
+}

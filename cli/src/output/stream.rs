@@ -1,0 +1,133 @@
+//! Output of any length, one document after another.
+
+use std::io::{self, BufWriter, Stdout, Write};
+
+use serde_json::Value;
+
+use super::{Out, printable_lines, yaml};
+use crate::args::OutputFormat;
+use crate::exit::CommandFailure;
+
+/// A document of a stream: the text for people, the value for programs, and the name.
+#[derive(Debug)]
+pub(crate) struct StreamItem {
+    pub(crate) text: String,
+    pub(crate) value: Value,
+    /// The line of the formats `name` and `raw`; `None` for none.
+    pub(crate) name: Option<String>,
+}
+
+/// Documents that are printed while they are found, in the memory of one.
+///
+/// With `-o json` and `-o yaml`, all of them are one list. A stream [without an end](Out::follow)
+/// has one JSON document per line, and separated documents of YAML.
+#[derive(Debug)]
+pub(crate) struct DocumentStream {
+    out: BufWriter<Stdout>,
+    format: OutputFormat,
+    is_one_of_many: bool,
+    has_end: bool,
+    count: u64,
+    /// The reader of the pipe is gone.
+    is_closed: bool,
+}
+
+impl Out {
+    /// Begins a list of documents.
+    pub(crate) fn list(&self) -> DocumentStream {
+        DocumentStream {
+            out: BufWriter::new(io::stdout()),
+            format: self.format,
+            is_one_of_many: self.is_one_of_many,
+            has_end: true,
+            count: 0,
+            is_closed: false,
+        }
+    }
+
+    /// Begins a stream without an end.
+    pub(crate) fn follow(&self) -> DocumentStream {
+        DocumentStream { has_end: false, ..self.list() }
+    }
+}
+
+impl DocumentStream {
+    /// Prints a document. Returns `false` if the reader of the pipe is gone: then nothing else will
+    /// be read.
+    pub(crate) fn print(&mut self, item: &StreamItem) -> Result<bool, CommandFailure> {
+        let written = self.write(item);
+        self.count += 1;
+        self.check(written)
+    }
+
+    /// Passes all documents on to the reader.
+    pub(crate) fn flush(&mut self) -> Result<bool, CommandFailure> {
+        let flushed = self.out.flush();
+        self.check(flushed)
+    }
+
+    /// Returns the number of documents.
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Ends the list.
+    pub(crate) fn finish(mut self) -> Result<(), CommandFailure> {
+        let ended = self.end().and_then(|()| self.out.flush());
+        self.check(ended).map(drop)
+    }
+
+    fn check(&mut self, written: io::Result<()>) -> Result<bool, CommandFailure> {
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.is_closed = true,
+            Err(error) => return Err(error.into()),
+            Ok(()) => {}
+        }
+        Ok(!self.is_closed)
+    }
+
+    fn write(&mut self, item: &StreamItem) -> io::Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
+        match self.format {
+            OutputFormat::Table | OutputFormat::Wide => {
+                writeln!(self.out, "{}", printable_lines(&item.text))
+            }
+            OutputFormat::Json if self.has_end => {
+                let before = if self.count == 0 { "[\n  " } else { ",\n  " };
+                write!(self.out, "{before}{}", item.value)
+            }
+            OutputFormat::Json | OutputFormat::Jsonl => writeln!(self.out, "{}", item.value),
+            OutputFormat::Yaml if self.has_end => {
+                self.begin_list()?;
+                yaml(&mut self.out, &Value::Array(vec![item.value.clone()]))
+            }
+            OutputFormat::Yaml => {
+                writeln!(self.out, "---")?;
+                yaml(&mut self.out, &item.value)
+            }
+            OutputFormat::Name | OutputFormat::Raw => match &item.name {
+                Some(name) => writeln!(self.out, "{name}"),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn begin_list(&mut self) -> io::Result<()> {
+        if self.count == 0 && self.is_one_of_many { writeln!(self.out, "---") } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match self.format {
+            _ if self.is_closed || !self.has_end => Ok(()),
+            OutputFormat::Json if self.count == 0 => writeln!(self.out, "[]"),
+            OutputFormat::Json => writeln!(self.out, "\n]"),
+            OutputFormat::Yaml if self.count == 0 => {
+                self.begin_list()?;
+                writeln!(self.out, "[]")
+            }
+            _ => Ok(()),
+        }
+    }
+}

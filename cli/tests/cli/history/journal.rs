@@ -1,0 +1,162 @@
+//! Writes a transaction log as servers do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// 2026-11-30T14:02:00Z, in milliseconds since 1970.
+const BEGIN_MS: i64 = 1_796_047_320_000;
+
+/// The codes of operations (`ZooDefs.OpCode`).
+const CREATE: i32 = 1;
+const DELETE: i32 = 2;
+const SET_DATA: i32 = 5;
+const CREATE_TTL: i32 = 21;
+const ERROR: i32 = -1;
+const CREATE_SESSION: i32 = -10;
+const CLOSE_SESSION: i32 = -11;
+
+/// The transactions of a log. Each is a hundred milliseconds after the one before.
+#[derive(Debug, Clone)]
+pub(crate) struct Journal {
+    first: i64,
+    next: i64,
+    records: Vec<Vec<u8>>,
+    /// The numbers of children that were created, by parent.
+    cversions: BTreeMap<String, i32>,
+    versions: BTreeMap<String, i32>,
+}
+
+impl Journal {
+    /// Begins with this transaction.
+    pub(crate) fn new(first: i64) -> Self {
+        let (cversions, versions) = Default::default();
+        Self { first, next: first, records: Vec::new(), cversions, versions }
+    }
+
+    pub(crate) fn open(&mut self, session: i64, timeout_ms: i32) -> i64 {
+        self.add(session, 0, CREATE_SESSION, |out| out.extend(timeout_ms.to_be_bytes()))
+    }
+
+    pub(crate) fn create(&mut self, session: i64, path: &str, data: &str) -> i64 {
+        self.new_node(session, path, data, false)
+    }
+
+    pub(crate) fn ephemeral(&mut self, session: i64, path: &str, data: &str) -> i64 {
+        self.new_node(session, path, data, true)
+    }
+
+    pub(crate) fn ttl(&mut self, session: i64, path: &str, ttl_ms: i64) -> i64 {
+        let cversion = self.next_cversion(path);
+        self.add(session, 1, CREATE_TTL, |out| {
+            node(out, path, "");
+            out.extend(cversion.to_be_bytes());
+            out.extend(ttl_ms.to_be_bytes());
+        })
+    }
+
+    pub(crate) fn set(&mut self, session: i64, path: &str, data: &str) -> i64 {
+        let version = self.versions.entry(path.to_owned()).or_default();
+        *version += 1;
+        let version = *version;
+        self.add(session, 1, SET_DATA, |out| {
+            string(out, path);
+            string(out, data);
+            out.extend(version.to_be_bytes());
+        })
+    }
+
+    pub(crate) fn delete(&mut self, session: i64, path: &str) -> i64 {
+        self.versions.remove(path);
+        self.add(session, 1, DELETE, |out| string(out, path))
+    }
+
+    pub(crate) fn fail(&mut self, session: i64, code: i32) -> i64 {
+        self.add(session, 1, ERROR, |out| out.extend(code.to_be_bytes()))
+    }
+
+    /// Ends a session, which deletes these nodes. The servers end it if it expires.
+    pub(crate) fn expire(&mut self, session: i64, paths: &[&str]) -> i64 {
+        self.add(session, 0, CLOSE_SESSION, |out| {
+            length(out, paths.len());
+            paths.iter().for_each(|path| string(out, path));
+        })
+    }
+
+    /// Writes the log into the folder of a server. Returns its path.
+    pub(crate) fn write(&self, directory: &Path) -> PathBuf {
+        let folder = directory.join("version-2");
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut bytes = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
+        bytes.extend(self.records.concat());
+        // Servers allocate space in advance.
+        bytes.resize(bytes.len() + 4096, 0);
+        let path = folder.join(format!("log.{:x}", self.first));
+        fs::write(&path, bytes).expect("a log");
+        path
+    }
+
+    fn new_node(&mut self, session: i64, path: &str, data: &str, is_ephemeral: bool) -> i64 {
+        let cversion = self.next_cversion(path);
+        self.add(session, 1, CREATE, |out| {
+            node(out, path, data);
+            out.push(u8::from(is_ephemeral));
+            out.extend(cversion.to_be_bytes());
+        })
+    }
+
+    fn next_cversion(&mut self, path: &str) -> i32 {
+        let (parent, _) = path.rsplit_once('/').expect("a parent");
+        let cversion = self.cversions.entry(parent.to_owned()).or_default();
+        *cversion += 1;
+        *cversion
+    }
+
+    /// Adds a transaction. Returns its id.
+    fn add(&mut self, session: i64, cxid: i32, op: i32, body: impl FnOnce(&mut Vec<u8>)) -> i64 {
+        let zxid = self.next;
+        self.next += 1;
+        let mut record = Vec::new();
+        record.extend(session.to_be_bytes());
+        record.extend(cxid.to_be_bytes());
+        record.extend(zxid.to_be_bytes());
+        record.extend((BEGIN_MS + 100 * (zxid & 0xffff_ffff)).to_be_bytes());
+        record.extend(op.to_be_bytes());
+        body(&mut record);
+        let mut framed = i64::from(adler32(&record)).to_be_bytes().to_vec();
+        length(&mut framed, record.len());
+        framed.extend(record);
+        framed.push(b'B');
+        self.records.push(framed);
+        zxid
+    }
+}
+
+/// Writes a path, data, and the ACL that everyone may do everything.
+fn node(out: &mut Vec<u8>, path: &str, data: &str) {
+    string(out, path);
+    string(out, data);
+    length(out, 1);
+    out.extend(31_i32.to_be_bytes());
+    string(out, "world");
+    string(out, "anyone");
+}
+
+fn string(out: &mut Vec<u8>, text: &str) {
+    length(out, text.len());
+    out.extend(text.as_bytes());
+}
+
+fn length(out: &mut Vec<u8>, length: usize) {
+    out.extend(i32::try_from(length).expect("a short text").to_be_bytes());
+}
+
+/// Adler-32, straight from its definition.
+fn adler32(bytes: &[u8]) -> u32 {
+    let (mut a, mut b) = (1, 0);
+    for byte in bytes {
+        a = (a + u32::from(*byte)) % 65_521;
+        b = (b + a) % 65_521;
+    }
+    (b << 16) | a
+}

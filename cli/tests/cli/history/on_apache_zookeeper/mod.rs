@@ -1,0 +1,7 @@
+//! Directories of Apache ZooKeeper.
+
+mod dumps;
+mod incident;
+mod replayed;
+mod workload;
+mod writing;
