@@ -44,8 +44,10 @@ mod diff;
 mod export;
 mod file;
 mod format;
+mod left_out;
 mod names;
 mod plan;
+mod planned;
 mod record;
 mod restore;
 mod settle;
@@ -61,5 +63,6 @@ pub use format::{BackupConsistency, BackupHeader, BackupTrailer};
 pub use plan::{
     AclPolicy, EphemeralsMode, OnExisting, OnLowCounter, SequenceHazard, TransferCounts,
 };
+pub use planned::PlannedChange;
 pub use record::{RecordKind, TransferRecord};
 pub use restore::{Restore, RestorePlan, RestoreRun};

@@ -18,6 +18,7 @@ use super::plan::{
     AclPolicy, EphemeralsMode, ExistingNode, NAMED, OnExisting, OnLowCounter, SequenceHazard,
     Sequences, TransferCounts, TransferRules, TransferStep,
 };
+use super::planned::{PlannedChange, PlannedChanges};
 use super::record::{RecordKind, TransferRecord};
 use super::source::{self, SourceWalk};
 use crate::error::Error;
@@ -190,6 +191,7 @@ pub struct RestorePlan {
     pub extras: Vec<(String, i32)>,
     /// The nodes on the servers that could not be read. They stay, and the nodes below them.
     pub unreadable: UnreadableNodes,
+    changes: PlannedChanges,
     size: TransactionSize,
     /// The number of ACLs to set outside of a transaction.
     acls: u64,
@@ -200,8 +202,19 @@ impl RestorePlan {
     fn empty(limit: TransactionLimit, on_low: OnLowCounter) -> Self {
         let (counts, conflicts, contenders, hazards) = Default::default();
         let (extras, unreadable) = Default::default();
-        let size = TransactionSize::none(limit);
-        Self { counts, conflicts, contenders, hazards, extras, unreadable, size, acls: 0, on_low }
+        let (changes, size) = (PlannedChanges::new(), TransactionSize::none(limit));
+        Self {
+            counts,
+            conflicts,
+            contenders,
+            hazards,
+            extras,
+            unreadable,
+            changes,
+            size,
+            acls: 0,
+            on_low,
+        }
     }
 
     /// Returns `true` if all changes are applied together or not at all.
@@ -210,7 +223,22 @@ impl RestorePlan {
         self.size.fits() && self.acls == 0
     }
 
+    /// Returns the first nodes that are not as in the file, at most 200, with what would happen to
+    /// each of them.
+    #[must_use]
+    pub fn first_changes(&self) -> &[PlannedChange] {
+        self.changes.first()
+    }
+
+    /// Returns a digest of all changes, and of the states of the nodes that they depend on. Two
+    /// plans of the same restore with the same digest change the same nodes in the same way.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.changes.digest()
+    }
+
     fn add_hazards(&mut self, hazards: Vec<SequenceHazard>) {
+        hazards.iter().for_each(|hazard| self.changes.add_hazard(hazard));
         match self.on_low {
             OnLowCounter::Ignore => {}
             OnLowCounter::Refuse => {
@@ -386,6 +414,7 @@ impl<'a> RestoreRun<'a> {
         let mut sequences = self.sequences.clone();
         for path in &self.missing {
             plan.counts.create += 1;
+            plan.changes.add_parent(path);
             plan.size.add(&parent(path));
         }
         let (mut file, mut pace) =
@@ -405,6 +434,7 @@ impl<'a> RestoreRun<'a> {
                     sequences.exists(path, stat);
                 }
                 sequences.add(path, &step);
+                plan.changes.add(path, &step, existing.as_ref());
                 if step == TransferStep::Conflict && plan.conflicts.len() < NAMED {
                     plan.conflicts.push(path.clone());
                 }
@@ -465,6 +495,7 @@ impl<'a> RestoreRun<'a> {
         plan.extras.sort_unstable_by(|a, b| b.cmp(a));
         for (path, version) in &plan.extras {
             plan.counts.delete += 1;
+            plan.changes.add_deletion(path, *version);
             plan.size.add(&NodeChange::Delete { path: path.clone(), version: *version });
         }
         Ok(())
