@@ -26,6 +26,8 @@
 //! | `/node/a/b` | its data, stat, rights and quota; with [`write`](WebOptions::write), forms that change it |
 //! | `/raw/a/b` | its data as a download |
 //! | `/help` | keys, signs and limits |
+//! | `/data/a/b` | a backup as a download, comparisons, and with [`write`](WebOptions::write) restores |
+//! | `/changes/a/b` | what has changed below it since the page was opened |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
 //!
 //! Pages work without script. With it they are live: a page shows a change within a second, and
@@ -35,7 +37,8 @@
 //! # REST
 //!
 //! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`, and the
-//! events of `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
+//! events of `/api/v1/watch/…`. `GET` of `/api/v1/backup/…`, `/api/v1/diff` and the events of
+//! `/api/v1/changes/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
 //! `If-Match`, and `POST`, which creates a node, needs `If-None-Match: *`. Errors are problems of
 //! RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the
 //! interface.
@@ -50,14 +53,16 @@
 //! * Requests, sizes, streams, sessions and attempts to sign in have [limits](Limits).
 //! * Each change leaves an event of `tracing` with the target `zk_curator_web::audit`.
 //!
-//! The rights in ZooKeeper are those of the framework's session, for all users. Every page shows
-//! its identity.
+//! The rights in ZooKeeper are those of the framework's session, for all users, or those of each
+//! user with [`impersonate`](WebOptions::impersonate). Every page shows the identity.
 
 mod api;
 mod body;
 mod changes;
 mod fields;
 mod guard;
+mod impersonation;
+mod journal;
 mod live;
 mod options;
 mod pages;
@@ -69,11 +74,15 @@ mod security;
 mod show;
 mod state;
 mod static_files;
+mod transfer;
 mod visit;
 
+pub use impersonation::Impersonation;
 pub use options::{Limits, OptionsError, WebOptions};
 pub use routes::router;
-pub use security::{Network, NetworkError, Redaction, RedactionError, Users, UsersError};
+pub use security::{
+    NewToken, Network, NetworkError, Redaction, RedactionError, Users, UsersError,
+};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::HeaderName;
 
+use crate::impersonation::Impersonation;
 use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
 
 /// The settings of an explorer.
@@ -39,6 +40,7 @@ pub struct WebOptions {
     pub(crate) authentication: Authentication,
     pub(crate) redaction: Redaction,
     pub(crate) limits: Limits,
+    pub(crate) impersonation: Option<Impersonation>,
 }
 
 /// The reason why a setting is not valid.
@@ -131,6 +133,16 @@ impl WebOptions {
         Ok(self)
     }
 
+    /// Sends the requests of each user in a session with the digest that the user has entered. It
+    /// needs [`users`](Self::users), who sign in with the form: requests with a bearer token and
+    /// those of a proxy have no digest, and are refused. Passwords are sent to the explorer, so use
+    /// TLS unless it is on a loopback address. Default: all requests have the rights of the
+    /// framework.
+    pub fn impersonate(mut self, impersonation: Impersonation) -> Self {
+        self.impersonation = Some(impersonation);
+        self
+    }
+
     /// Sets the nodes whose data are not shown. Default: [`Redaction::DEFAULT`].
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = redaction;
@@ -159,6 +171,9 @@ pub struct Limits {
     pub(crate) attempts: u32,
     pub(crate) sessions: usize,
     pub(crate) session_time: Duration,
+    pub(crate) transfers: usize,
+    pub(crate) upload: u64,
+    pub(crate) journals: usize,
 }
 
 impl Default for Limits {
@@ -179,6 +194,9 @@ impl Limits {
             attempts: 5,
             sessions: 1_024,
             session_time: Duration::from_secs(12 * 3_600),
+            transfers: 4,
+            upload: 64 << 20,
+            journals: 8,
         }
     }
 
@@ -218,6 +236,22 @@ impl Limits {
     pub const fn sessions(mut self, open: usize, time: Duration) -> Self {
         self.sessions = open;
         self.session_time = time;
+        self
+    }
+
+    /// Sets the number of backups, comparisons and restores at the same time, and the size of an
+    /// uploaded file in bytes. Opened, a file may have 16 times that size. At most 8 uploaded files
+    /// are kept, each for 10 minutes. With 0, there are none. Default: 4 and 64 MiB.
+    pub const fn transfers(mut self, at_once: usize, upload: u64) -> Self {
+        self.transfers = at_once;
+        self.upload = upload;
+        self
+    }
+
+    /// Sets the number of paths whose changes are recorded at the same time. Each takes at most
+    /// 4 MiB of memory for values. With 0, no changes are recorded. Default: 8.
+    pub const fn journals(mut self, paths: usize) -> Self {
+        self.journals = paths;
         self
     }
 }

@@ -1,6 +1,9 @@
 //! The REST interface: the bodies of responses, and the requests that pages do not have.
 
+mod backup;
+mod changes;
 mod children;
+mod diff;
 mod names;
 mod node;
 mod openapi;
@@ -8,7 +11,10 @@ mod precondition;
 mod watch;
 mod write;
 
+pub(crate) use backup::backup;
+pub(crate) use changes::changes;
 pub(crate) use children::children_json;
+pub(crate) use diff::diff;
 pub(crate) use names::names;
 pub(crate) use node::{node_json, raw_response, wants_raw};
 pub(crate) use openapi::openapi;

@@ -39,6 +39,11 @@ impl Hub {
         Arc::new(Self { zk, most, rooms: Locked::default() })
     }
 
+    /// Returns the maximum number of watched paths.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
     /// Begins to view a path, which need not exist.
     pub(crate) fn view(self: &Arc<Self>, path: &str) -> Result<Viewing, NoRoom> {
         let (room, is_new) = self.enter(path)?;
@@ -119,6 +124,11 @@ impl Hub {
             Some(room) => room.memo.get(key, read).await,
             None => read().await,
         }
+    }
+
+    /// Forgets all shared reads, after this process has changed many nodes.
+    pub(crate) fn forget_all(&self) {
+        self.rooms.lock().values().for_each(|room| room.memo.forget());
     }
 
     /// Forgets the shared reads that show a node which this process has changed. So a user who is

@@ -14,6 +14,10 @@ pub(super) struct Head {
     pub(super) tree_url: String,
     pub(super) node_url: String,
     pub(super) is_tree: bool,
+    pub(super) data_url: String,
+    pub(super) changes_url: String,
+    /// The name of the view: `tree`, `node`, `data` or `changes`.
+    pub(super) view: &'static str,
 }
 
 /// A node on the way from the root.
@@ -52,7 +56,16 @@ impl Head {
             children: children.to_string(),
             tree_url: format!("{}/tree{url}", web.base),
             node_url: format!("{}/node{url}", web.base),
+            data_url: format!("{}/data{url}", web.base),
+            changes_url: format!("{}/changes{url}", web.base),
             is_tree,
+            view,
         }
+    }
+
+    /// Makes it the head of another view.
+    pub(super) const fn in_view(mut self, view: &'static str) -> Self {
+        self.view = view;
+        self
     }
 }
