@@ -116,12 +116,7 @@ impl Impersonation {
     }
 
     /// Opens a session for a user, unless there is one with this digest. Does not wait for it.
-    pub(crate) fn open(
-        &self,
-        keys: &Keys,
-        user: &str,
-        digest: &str,
-    ) -> RequestResult<ClientId> {
+    pub(crate) fn open(&self, keys: &Keys, user: &str, digest: &str) -> RequestResult<ClientId> {
         check(digest)?;
         let id = keys.client_id(user, digest);
         if self.session_of(id).is_some() {
@@ -195,9 +190,9 @@ impl Impersonation {
 fn check(digest: &str) -> RequestResult<()> {
     let is_valid = digest.len() <= LONGEST
         && !digest.contains(char::is_control)
-        && digest.split_once(':').is_some_and(|(name, password)| {
-            !name.is_empty() && !password.is_empty()
-        });
+        && digest
+            .split_once(':')
+            .is_some_and(|(name, password)| !name.is_empty() && !password.is_empty());
     if is_valid {
         return Ok(());
     }

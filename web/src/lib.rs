@@ -26,7 +26,7 @@
 //! | `/node/a/b` | its data, stat, rights and quota; with [`write`](WebOptions::write), forms that change it |
 //! | `/raw/a/b` | its data as a download |
 //! | `/help` | keys, signs and limits |
-//! | `/data/a/b` | a backup as a download, comparisons, and with [`write`](WebOptions::write) restores |
+//! | `/data/a/b` | backups, comparisons; with [`write`](WebOptions::write), restores |
 //! | `/changes/a/b` | what has changed below it since the page was opened |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
 //!

@@ -7,5 +7,6 @@ mod shared;
 mod sse;
 
 pub(crate) use hub::{Hub, NoRoom};
+pub(crate) use news::{Freshness, News};
 pub(crate) use shared::{MemoKey, SharedRead};
 pub(crate) use sse::events;

@@ -36,8 +36,8 @@ pub(super) struct DataPage {
     can_restore: bool,
     can_upload: bool,
     choices: Vec<ChoiceView>,
-    diff: Option<DiffView>,
-    plan: Option<PlanView>,
+    found_diff: Option<DiffView>,
+    found_plan: Option<PlanView>,
     /// A sentence about a restore that was not applied.
     notice: String,
 }
@@ -70,19 +70,19 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
             let choice = RestoreChoice::of(&visit.query);
             let (file, owner) = uploaded(&web, &visit, id)?;
             let planned = plan_of(&web, file, choice, &path).await?;
-            page.plan = Some(plan_view(&web, id, owner, choice, planned));
+            page.found_plan = Some(plan_view(&web, id, owner, choice, planned));
         }
         (Some("plan"), _, Some(_)) => return Err(read_only()),
         (_, _, Some(id)) => {
             let (file, _) = uploaded(&web, &visit, id)?;
             let compared = compared(&web, &path, CompareWith::File(file)).await?;
-            page.diff = Some(diff_view(&web, &visit, &path, id, true, &compared));
+            page.found_diff = Some(diff_view(&web, &visit, &path, id, true, &compared));
         }
         (_, Some(with), None) => {
             let other: String = ZPath::parse(with).map_err(UrlError::from)?.into();
             page.with = with.to_owned();
             let compared = compared(&web, &path, CompareWith::Path(other.clone())).await?;
-            page.diff = Some(diff_view(&web, &visit, &path, &other, false, &compared));
+            page.found_diff = Some(diff_view(&web, &visit, &path, &other, false, &compared));
         }
         _ => {}
     }
@@ -110,15 +110,15 @@ impl DataPage {
             can_restore: web.write,
             can_upload: limit > 0,
             choices: choice_views(RestoreChoice::of(&visit.query)),
-            diff: None,
-            plan: None,
+            found_diff: None,
+            found_plan: None,
             notice: String::new(),
         })
     }
 
     /// Shows a plan in place of the one that was not applied.
     pub(super) fn with_new_plan(mut self, plan: PlanView, notice: &str) -> Response {
-        self.plan = Some(plan);
+        self.found_plan = Some(plan);
         notice.clone_into(&mut self.notice);
         render(&self)
     }

@@ -113,8 +113,9 @@ pub(super) fn token_of(
 /// Returns the choices, with the chosen values.
 pub(super) fn choice_views(choice: RestoreChoice) -> Vec<ChoiceView> {
     let fields = choice.fields();
-    let chosen =
-        |name: &str| fields.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| *value);
+    let chosen = |name: &str| {
+        fields.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| *value)
+    };
     vec![
         choice_view(&ROOT, chosen(ROOT.name)),
         choice_view(&EXISTING, chosen(EXISTING.name)),

@@ -123,7 +123,8 @@ mod tests {
             let keys = Keys::random();
             let client = Some(keys.client_id("ann", "x:y"));
             let sessions = Sessions::new(keys, 9, Duration::from_secs(60));
-            let (one, two) = (sessions.open("ann".into(), client), sessions.open("ann".into(), client));
+            let (one, two) =
+                (sessions.open("ann".into(), client), sessions.open("ann".into(), client));
             assert_eq!(sessions.client_of(&one), client);
             assert_eq!((sessions.close(&one), sessions.client_of(&one)), (None, None));
             assert_eq!(sessions.close(&two), client);

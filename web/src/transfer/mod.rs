@@ -18,9 +18,9 @@ pub(crate) use download::{DownloadHead, download};
 pub(crate) use failure::problem_of;
 pub(crate) use multipart::is_multipart;
 pub(crate) use plan::{PlannedRestore, RestoreRefusal, RestoreTask};
-pub(crate) use receive::{ReceivedForm, receive};
+pub(crate) use receive::receive;
 pub(crate) use restore_choice::{
     ACLS, COUNTERS, ChoiceField, EPHEMERALS, EXISTING, ROOT, RestoreChoice,
 };
-pub(crate) use uploads::{UploadFile, UploadOwner, Uploads};
+pub(crate) use uploads::{UploadFile, UploadOwner, Uploads, gone};
 pub(crate) use work::{complete, until_gone};

@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn choices_survive_their_fields() {
-        let fields = b"root=here&existing=if-older&ephemerals=persistent&acls=drop&counters=burn&extra=delete";
+        let fields = b"root=here&existing=if-older&ephemerals=persistent&acls=drop&counters=burn\
+            &extra=delete";
         let choice = RestoreChoice::of(&Fields::parse(fields).unwrap());
         assert!(choice.is_here && choice.deletes_extra);
         let again = query(&choice.fields());
