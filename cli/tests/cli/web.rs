@@ -14,6 +14,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::admin::pem;
 use crate::running::{LIMIT, Running};
 use crate::support::Zkc;
 
@@ -128,8 +129,8 @@ async fn others_have_to_sign_in() {
     let any = ["web", "--listen", "0.0.0.0:0"];
     for (more, reason) in [
         (&[][..], "nobody has to sign in"),
-        (&["--users", &users], "is no name of a host"),
-        (&["--users", &users, "--host", "zk", "--impersonate"], "without encryption"),
+        (&["--users", &users][..], "is no name of a host"),
+        (&["--users", &users, "--host", "zk", "--impersonate"][..], "without encryption"),
     ] {
         let told = zkc.run(&[&any[..], more].concat()).await.fails(2);
         assert!(told.contains(reason), "{told}");
@@ -177,10 +178,10 @@ async fn bad_files_and_addresses_are_named() {
 async fn a_read_only_context_forbids_changes() {
     let zkc = Zkc::start().await;
     let write = [&WEB[..], &["--write"]].concat();
-    zkc.run(&[&["--read-only"], &write[..]].concat()).await.fails(5);
-    let add = ["ctx", "add", "prod", "-s", &zkc.servers, "--confirm"];
+    zkc.run(&[&["--read-only"][..], &write].concat()).await.fails(5);
+    let add = ["ctx", "add", "prod", "-s", &zkc.servers, "--confirm-changes"];
     zkc.run(&add).await.ok();
-    let told = zkc.run(&[&["-c", "prod"], &write[..]].concat()).await.fails(2);
+    let told = zkc.run(&[&["-c", "prod"][..], &write].concat()).await.fails(2);
     assert!(told.contains("asks for confirmation"), "{told}");
 }
 
@@ -214,8 +215,8 @@ async fn pages_are_served_over_https() {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    let (cert, key) =
-        (zkc.secret("cert", &certificate.pem()), zkc.secret("key", &key.serialize_pem()));
+    let cert = zkc.secret("cert", &pem("CERTIFICATE", certificate.der()));
+    let key = zkc.secret("key", &pem("PRIVATE KEY", &key.serialize_der()));
     let tls = ["--https-cert", &*cert, "--https-key", &*key];
     let (web, address) = start_at(&zkc.servers, &tls, "https://").await;
     let mut roots = RootCertStore::empty();

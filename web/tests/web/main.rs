@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod changes;
+mod data;
 mod hostile;
+mod impersonate;
+mod journal;
 mod live;
 mod login;
 mod pages;
