@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use zk_curator::{Acl, Permissions};
+use zk_curator::Acl;
 use zk_curator_testing::{TestServer, paused, wait};
 use zk_curator_web::{Impersonation, NewToken, Users, WebOptions, router};
 
@@ -30,8 +30,7 @@ async fn explorer(most: usize) -> Explorer {
     let router = router(&zk, options);
     let owner = server.framework().authorization("digest", "ann:secret").build().unwrap();
     owner.start().await.unwrap();
-    let only_ann = vec![Acl::new(Permissions::ALL, "auth", "")];
-    owner.create("/private").data("of ann").acl(only_ann).await.unwrap();
+    owner.create("/private").data("of ann").acl(Acl::creator_all()).await.unwrap();
     owner.create("/common").data("1").await.unwrap();
     owner.close().await.unwrap();
     Explorer { site: Site { server, zk, router }, ann, bob }
