@@ -79,8 +79,8 @@ impl UserSession {
 
 impl Impersonation {
     /// Returns the settings. `connect` builds the framework of a user: with the servers and without
-    /// any identity, because a session has the rights of all of its identities together. A
-    /// certificate of the client is such an identity.
+    /// any identity, because a session has the rights of all of its identities together. The
+    /// certificate of a client is an identity too.
     pub fn new(
         connect: impl Fn() -> Result<CuratorFrameworkBuilder, ConnectError> + Send + Sync + 'static,
     ) -> Self {
@@ -88,7 +88,7 @@ impl Impersonation {
         Self { connect: Arc::new(connect), most: 64, idle, open: Arc::default() }
     }
 
-    /// Sets the number of sessions, from 1. Above it, the one that was used least recently is
+    /// Sets the number of sessions, from 1. Above it, the least recently used session is
     /// closed, and its user has to sign in again. Default: 64.
     pub const fn most(mut self, sessions: usize) -> Self {
         self.most = if sessions == 0 { 1 } else { sessions };

@@ -27,7 +27,7 @@
 //! | `/raw/a/b` | its data as a download |
 //! | `/help` | keys, signs and limits |
 //! | `/data/a/b` | backups, comparisons; with [`write`](WebOptions::write), restores |
-//! | `/changes/a/b` | what has changed below it since the page was opened |
+//! | `/changes/a/b` | the changes below it since the page was opened |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
 //!
 //! Pages work without script. With it they are live: a page shows a change within a second, and

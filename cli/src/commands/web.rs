@@ -158,12 +158,12 @@ impl Web {
         }
         if self.users.is_none() && self.proxy_user_header.is_none() {
             return Err(CommandFailure::usage(format!(
-                "refused: others reach {address}, and nobody has to sign in"
+                "refused: other hosts reach {address}, and there are no users"
             ))
             .hint("pass --users or --proxy-user-header, or listen on 127.0.0.1"));
         }
         if ip.is_unspecified() && self.hosts.is_empty() {
-            return Err(CommandFailure::usage(format!("refused: {address} is no name of a host"))
+            return Err(CommandFailure::usage(format!("refused: browsers cannot call {address}"))
                 .hint("--host names the hosts by which browsers call the server"));
         }
         if self.impersonate && !self.has_tls() && !self.behind_https {

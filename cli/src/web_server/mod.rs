@@ -103,7 +103,7 @@ impl WebServer {
     }
 }
 
-/// What a connection needs.
+/// The parts of a server that each connection needs.
 struct Connection {
     router: Router,
     #[cfg(feature = "tls")]

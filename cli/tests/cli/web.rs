@@ -128,8 +128,8 @@ async fn others_have_to_sign_in() {
     let users = zkc.secret("users", token["line"].as_str().unwrap());
     let any = ["web", "--listen", "0.0.0.0:0"];
     for (more, reason) in [
-        (&[][..], "nobody has to sign in"),
-        (&["--users", &users][..], "is no name of a host"),
+        (&[][..], "there are no users"),
+        (&["--users", &users][..], "browsers cannot call"),
         (&["--users", &users, "--host", "zk", "--impersonate"][..], "without encryption"),
     ] {
         let told = zkc.run(&[&any[..], more].concat()).await.fails(2);

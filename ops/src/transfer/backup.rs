@@ -155,8 +155,8 @@ impl<'a> Backup<'a> {
         Ok(summary)
     }
 
-    /// Writes the backup to a temporary file without a name, and returns it when it is complete, to
-    /// be read from its beginning. `None` with [`exact_only`](Self::exact_only), if the nodes of one
+    /// Writes the backup to a temporary file without a name, and returns the complete file, to be
+    /// read from its beginning. `None` with [`exact_only`](Self::exact_only), if the nodes of one
     /// moment are not found.
     ///
     /// It is for an output that is not a [`Write`], such as the response of a server: neither the

@@ -1,4 +1,4 @@
-//! The changes of a plan, as they are shown, and a digest by which two plans are compared.
+//! The first changes of a plan, for people, and a digest of all changes.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ const SHOWN: usize = 200;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PlannedChange {
-    /// `+` for a node to create, `~` for one to replace, `-` for one to delete, `!` for an ephemeral
-    /// node that is left out, `k` for a node that differs and stays, and `x` for a conflict.
+    /// `+`: create. `~`: replace. `-`: delete. `!`: an ephemeral node, left out. `k`: the node
+    /// differs, and stays. `x`: a conflict.
     pub sign: char,
     /// The path on the servers.
     pub path: String,

@@ -28,7 +28,14 @@ mod tests {
             names.into_iter().cloned().collect::<Vec<_>>()
         };
         assert_eq!(operations("/node/{path}"), ["delete", "get", "post", "put"]);
-        for path in ["/children/{path}", "/watch/{path}", "/names"] {
+        for path in [
+            "/children/{path}",
+            "/watch/{path}",
+            "/names",
+            "/backup/{path}",
+            "/diff",
+            "/changes/{path}",
+        ] {
             assert_eq!(operations(path), ["get"], "{path}");
         }
     }

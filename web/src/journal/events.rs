@@ -35,7 +35,7 @@ struct Reader {
 }
 
 /// Returns the news of a journal as events, and with `with_changes` the changes after a number. A
-/// slow client gets the newest ones, and the number of those that were dropped. Dropping the stream
+/// slow client gets the newest ones, and the number of dropped ones. Dropping the stream
 /// ends the view and frees the seat.
 pub(crate) fn events(
     view: JournalView,

@@ -115,7 +115,7 @@ impl Journal {
     pub(super) async fn follow(&self, zk: &CuratorFramework) {
         let reads = zk.with_deadline(DEADLINE);
         let mut known = KnownNodes::default();
-        // Changes are recorded after all nodes were read once.
+        // Changes are recorded from the end of the first read.
         let mut has_begun = false;
         loop {
             match zk.add_watch(&self.path).recursive().await {
@@ -234,8 +234,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads the nodes below the path as far as there is room for them. Those that were not known
-    /// are new if all others were.
+    /// Reads the nodes below the path, up to the limits. An unknown node is new if all others were
+    /// known.
     async fn walk(
         &self,
         zk: &CuratorFramework,

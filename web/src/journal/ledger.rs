@@ -1,4 +1,4 @@
-//! Decides what has changed, from what is read and what was known. Pure.
+//! Finds the changes between the known nodes and the present ones. Pure.
 
 use zk_curator::Stat;
 

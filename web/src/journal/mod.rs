@@ -1,4 +1,4 @@
-//! What changes below a path: old and new values, as far as they are known, in bounded memory.
+//! Records the changes below a path, with old and new values, in bounded memory.
 //!
 //! `value`, `known`, `book` and `ledger` are pure. `follow` reads what a watch reports, `journals`
 //! has the journals of all paths, and `events` passes the changes on.

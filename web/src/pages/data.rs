@@ -116,7 +116,7 @@ impl DataPage {
         })
     }
 
-    /// Shows a plan in place of the one that was not applied.
+    /// Shows the present plan, after another one was not applied.
     pub(super) fn with_new_plan(mut self, plan: PlanView, notice: &str) -> Response {
         self.found_plan = Some(plan);
         notice.clone_into(&mut self.notice);

@@ -77,7 +77,7 @@ async fn upload(
     Ok(Redirect::to(&address).into_response())
 }
 
-/// Applies a plan, if it is still the one that the user has seen.
+/// Applies the plan on the page of the user, unless it has changed.
 async fn apply(
     web: &Web,
     visit: &Visit,

@@ -7,9 +7,11 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
+use crate::journal::{MOST_CHANGES, MOST_NODES, MOST_VALUE};
 use crate::reads::{PAGE, SORTABLE};
 use crate::show::{MOST_SHOWN, size};
 use crate::state::Web;
+use crate::transfer::MOST_COMPARED;
 use crate::visit::Visit;
 
 #[derive(Template)]
@@ -35,6 +37,15 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         format!(
             "A request has at most {}, the jute.maxbuffer of the servers.",
             bytes(web.max_body)
+        ),
+        format!(
+            "An uploaded file has at most {}. Trees of at most {MOST_COMPARED} nodes are compared.",
+            size(web.uploads.most_bytes())
+        ),
+        format!(
+            "The newest {MOST_CHANGES} changes below a node are kept, the first {} of a value, and \
+             the old values of up to {MOST_NODES} nodes.",
+            bytes(MOST_VALUE)
         ),
     ];
     render(&HelpPage { frame: Frame::new(&web, Some(&visit.viewer), "/help").await, limits })

@@ -1,4 +1,4 @@
-//! What has changed below a node since its page was opened.
+//! The changes below a node since its page was opened.
 
 use std::sync::Arc;
 

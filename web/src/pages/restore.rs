@@ -39,7 +39,7 @@ pub(super) struct PlanView {
     pub(super) counts: Vec<PlanCount>,
     pub(super) changes: Vec<PlanChange>,
     pub(super) more: String,
-    /// Sentences about what is dangerous.
+    /// Sentences about dangers.
     pub(super) hazards: Vec<String>,
     pub(super) way: &'static str,
     /// The reason why it cannot be applied; empty otherwise.
@@ -188,7 +188,7 @@ fn counts_of(counts: &TransferCounts) -> Vec<PlanCount> {
         count('=', same, "as in the file"),
         count('-', delete, "deleted"),
         count('!', skip, "ephemeral, left out"),
-        count('≠', keep, "different, left as they are"),
+        count('≠', keep, "different, kept"),
         count('✕', conflict, "in conflict"),
         count('#', burn, "sequence numbers used up"),
     ];
@@ -214,7 +214,7 @@ const fn meaning_of(sign: char) -> &'static str {
         '~' => "replace",
         '-' => "delete",
         '!' => "ephemeral, left out",
-        'k' => "differs, left as it is",
+        'k' => "differs, kept",
         'x' => "differs: a conflict",
         _ => "",
     }
@@ -232,7 +232,7 @@ fn hazards_of(plan: &PlannedRestore, choice: RestoreChoice) -> Vec<String> {
     for path in plan.contenders.iter().take(NAMED) {
         hazards.push(format!(
             "{} is the contender of a recipe. As a persistent node it would hold a lock, or be a \
-             member of a group, until somebody deletes it.",
+             member of a group, until a user deletes it.",
             visible(path)
         ));
     }

@@ -30,8 +30,8 @@ pub(crate) struct Comparison {
 /// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DifferenceRow {
-    /// `-` for a node of the first tree only, `+` for one of the second tree only, `~` for one that
-    /// differs, and `?` for one that cannot be read.
+    /// `-`: only in the first tree. `+`: only in the second one. `~`: the node differs. `?`: it
+    /// cannot be read.
     pub(crate) sign: char,
     /// The path in the tree that has the node, in the first one if both have it.
     pub(crate) path: String,

@@ -44,7 +44,7 @@ pub(crate) struct PartHead {
     pub(crate) is_file: bool,
 }
 
-/// The parts of a body, which is read as far as they are asked for.
+/// The parts of a body, which is read part by part.
 #[derive(Debug)]
 pub(crate) struct Multipart {
     body: BodyDataStream,

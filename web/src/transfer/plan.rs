@@ -39,7 +39,7 @@ pub(crate) enum RestoreRefusal {
     Failed(Error),
     /// A node of the file would be one whose data are hidden.
     Hidden(String),
-    /// The plan is not the one that the user has seen.
+    /// The plan has changed since the user has seen it.
     OtherPlan,
 }
 

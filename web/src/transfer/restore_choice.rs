@@ -46,7 +46,7 @@ pub(crate) const EXISTING: ChoiceField<OnExisting> = ChoiceField {
         (OnExisting::Fail, "fail", "change nothing at all"),
         (OnExisting::Keep, "keep", "leave them"),
         (OnExisting::Replace, "replace", "replace their data and rights"),
-        (OnExisting::IfOlder, "if-older", "replace those that are older than in the file"),
+        (OnExisting::IfOlder, "if-older", "replace the older ones"),
     ],
 };
 

@@ -127,7 +127,7 @@ impl Uploads {
     }
 }
 
-/// The same for a file of another user, for one that has expired, and for one that never was.
+/// Returns one problem for an expired file, a file of another user, and an unknown id.
 pub(crate) fn gone() -> Problem {
     let detail = "The uploaded file is not here. Files are kept for 10 minutes, for the browser \
                   that has sent them. Upload the file again.";

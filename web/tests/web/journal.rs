@@ -1,4 +1,4 @@
-//! What has changed below a node.
+//! The changes below a node.
 
 use std::time::Duration;
 
