@@ -80,9 +80,7 @@ mod visit;
 pub use impersonation::Impersonation;
 pub use options::{Limits, OptionsError, WebOptions};
 pub use routes::router;
-pub use security::{
-    NewToken, Network, NetworkError, Redaction, RedactionError, Users, UsersError,
-};
+pub use security::{Network, NetworkError, NewToken, Redaction, RedactionError, Users, UsersError};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]
