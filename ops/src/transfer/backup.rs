@@ -402,4 +402,28 @@ mod tests {
             assert!(summary.published && !file.is_empty());
         }
     }
+
+    #[tokio::test]
+    async fn nodes_are_left_out_by_a_rule() {
+        use std::io::Read;
+
+        let server = TestServer::start().await;
+        let builder = CuratorFramework::builder().connect_string(server.connect_string());
+        let zk = builder.build().expect("a framework");
+        zk.start().await.expect("a session");
+        zk.create("/a/secret/x").creating_parents().await.expect("nodes");
+        zk.create("/a/b").await.expect("a node");
+        let rule = |path: &str| path.ends_with("secret");
+        let backup = Backup::new("/a").plain().leaving_out(&rule);
+        let (file, summary) = backup.write_temporary(&zk).await.expect("a backup");
+        assert_eq!(summary.trailer.nodes(), 2);
+        assert_eq!(summary.trailer.unreadable, ["/a/secret"]);
+        let why = summary.unreadable.why("/a/secret");
+        assert_eq!(why, Some(UnreadableReason::LeftOut));
+        let mut text = String::new();
+        file.expect("a file").read_to_string(&mut text).expect("text");
+        assert!(text.contains("\"/a/b\"") && !text.contains("/a/secret/x"), "{text}");
+        let refused = Backup::new("/a/secret").leaving_out(&rule).write_temporary(&zk).await;
+        assert!(matches!(refused, Err(Error::Unreadable { .. })));
+    }
 }

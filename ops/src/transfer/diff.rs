@@ -284,6 +284,14 @@ mod tests {
     }
 
     #[test]
+    fn large_trees_are_refused() {
+        let tree = tree(&(0..5).map(|name| (name, 0)).collect());
+        assert!(tree.check("/r", ALL.at_most(5)).is_ok());
+        let refused = tree.check("/r", ALL.at_most(4)).unwrap_err();
+        assert_eq!(refused.to_string(), "more than 4 nodes: /r");
+    }
+
+    #[test]
     fn acls_and_kinds_are_compared() {
         let one = |acl: Vec<Acl>, owner, scope| {
             let stat = Stat { ephemeral_owner: owner, ..Stat::default() };

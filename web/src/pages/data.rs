@@ -30,7 +30,7 @@ pub(super) struct DataPage {
     full_path: String,
     backup_url: String,
     data_url: String,
-    with: String,
+    other: String,
     upload_limit: String,
     most_compared: usize,
     can_restore: bool,
@@ -80,7 +80,7 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
         }
         (_, Some(with), None) => {
             let other: String = ZPath::parse(with).map_err(UrlError::from)?.into();
-            page.with = with.to_owned();
+            page.other = with.to_owned();
             let compared = compared(&web, &path, CompareWith::Path(other.clone())).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, &other, false, &compared));
         }
@@ -104,7 +104,7 @@ impl DataPage {
             full_path: visible(path).into_owned(),
             backup_url: format!("{}/api/v1/backup{url}", web.base),
             data_url: format!("{}/data{url}", web.base),
-            with: String::new(),
+            other: String::new(),
             upload_limit: size(limit),
             most_compared: MOST_COMPARED,
             can_restore: web.write,
