@@ -50,6 +50,7 @@ mod plan;
 mod planned;
 mod record;
 mod restore;
+mod restore_plan;
 mod settle;
 pub(crate) mod source;
 
@@ -65,4 +66,5 @@ pub use plan::{
 };
 pub use planned::PlannedChange;
 pub use record::{RecordKind, TransferRecord};
-pub use restore::{Restore, RestorePlan, RestoreRun};
+pub use restore::{Restore, RestoreRun};
+pub use restore_plan::RestorePlan;
