@@ -24,6 +24,8 @@ mod private;
 mod probe;
 mod program;
 mod progress;
+#[cfg(unix)]
+mod restart_command;
 #[cfg(feature = "shell")]
 mod shell;
 mod stdin;

@@ -3,7 +3,7 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`ensemble`] | the servers: members, roles, sessions, rates, health, [findings](ensemble::doctor) |
+//! | [`ensemble`] | the servers: members, roles, sessions, rates, health, [findings](ensemble::doctor), [rolling restarts](ensemble::rolling) |
 //! | [`transfer`] | [backups](transfer::Backup), [restores](transfer::Restore), [copies](transfer::Copying), exports, differences |
 //! | [`tree`] | walks over subtrees: searches by name and by content, and sizes |
 //! | [`holders`] | who holds a lock or another recipe, who waits, and [why](fn@holders::why) |
@@ -11,7 +11,8 @@
 //!
 //! # Guarantees
 //! * Only [`Restore`](transfer::Restore) and [`Copying`](transfer::Copying) change nodes. Nothing
-//!   ever changes a server, or resets one of its counters.
+//!   changes a server or resets one of its counters, except that a
+//!   [rolling restart](ensemble::rolling) restarts servers by the means of the caller.
 //! * Nothing is left out silently: nodes that cannot be read, and servers that do not respond, are
 //!   named in the results.
 //! * Data are read in bounded batches, so memory does not depend on their size. The one exception
@@ -20,7 +21,8 @@
 //!
 //! # Cancel safety
 //! Every future may be dropped at any point. A dropped backup leaves no file. A dropped restore,
-//! copy or move is applied up to a transaction, and can be repeated.
+//! copy or move is applied up to a transaction, and can be repeated. A dropped rolling restart
+//! drops the restart of one server at most.
 //!
 //! # Errors
 //! [`Error`], or the [`Error`](zk_curator::Error) of the framework where only requests can fail.

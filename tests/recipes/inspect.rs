@@ -10,7 +10,7 @@ use zk_curator_recipes::barrier::DistributedDoubleBarrier;
 use zk_curator_recipes::config::ConfigStore;
 use zk_curator_recipes::inspect::{
     Contender, Details, Finding, KnownSession, RecipeKind, Role, Sessions, Verdict, deadlocks,
-    find, inspect, verdicts,
+    find, find_within, glance, inspect, verdicts,
 };
 use zk_curator_recipes::leader::LeaderLatch;
 use zk_curator_recipes::lock::{
@@ -443,5 +443,49 @@ fn nodes_that_are_too_large_do_not_hide_the_others() {
         let error = find(&zk, "/locks/wide", 1_000).await.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::ResponseTooLarge, "/locks/wide"));
         drop((below, beside));
+    });
+}
+
+/// The number of requests that read several nodes.
+fn multi_reads(server: &TestServer) -> u64 {
+    server.probe().requests(OpCode::MultiRead)
+}
+
+#[test]
+fn a_glance_takes_two_round_trips() {
+    simulated_with(async |server, zk| {
+        let held = mutex(&zk, "one").acquire().await.unwrap();
+        let waiting = waiter(&server, mutex(&zk, "two")).await;
+        let before = multi_reads(&server);
+        let finding = glance(&zk, held.path()).await.unwrap();
+        assert_eq!(multi_reads(&server) - before, 2);
+        assert_eq!((finding.kind, &*finding.path), (RecipeKind::Mutex, LOCK));
+        assert_eq!(labels(&finding.holders), ["one"]);
+        assert_eq!((labels(&finding.waiting), finding.is_partial), (vec!["two".to_owned()], false));
+        held.release().await.unwrap();
+        waiting.await.unwrap();
+
+        let permit = InterProcessSemaphore::new(&zk, "/permits", 2).acquire().await.unwrap();
+        let before = multi_reads(&server);
+        let finding = glance(&zk, "/permits").await.unwrap();
+        assert_eq!(multi_reads(&server) - before, 2);
+        // The holders are known by their names.
+        assert_eq!((finding.kind, finding.is_partial), (RecipeKind::Semaphore, true));
+        assert_eq!((finding.holders.len(), finding.holders[0].stat), (1, None));
+        drop(permit);
+    });
+}
+
+#[test]
+fn a_search_ends_at_its_limit_of_bytes() {
+    simulated_with(async |_, zk| {
+        for name in ["a", "b", "c"] {
+            let path = format!("/deep/{name}/below");
+            zk.create(path).creating_parents().data("x".repeat(10_000)).await.unwrap();
+        }
+        let all = find_within(&zk, "/deep", 1_000, 1_000_000).await.unwrap();
+        assert_eq!((all.nodes, all.is_complete), (7, true));
+        let cut = find_within(&zk, "/deep", 1_000, 1_000).await.unwrap();
+        assert!(!cut.is_complete && cut.nodes < 7, "{}", cut.nodes);
     });
 }

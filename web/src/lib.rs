@@ -25,10 +25,16 @@
 //! | `/tree/a/b` | the children of `/a/b`: 200 at a time, sorted and filtered |
 //! | `/node/a/b` | its data, stat, rights and quota; with [`write`](WebOptions::write), forms that change it |
 //! | `/raw/a/b` | its data as a download |
+//! | `/recipes/a` | the locks, elections, queues and other recipes below `/a`, the longest wait first |
+//! | `/why/a/b` | the recipe at `/a/b`: who holds it, who waits, and why nothing moves |
+//! | `/services/a` | the services of Curator's discovery below `/a`, with their instances |
 //! | `/help` | keys, signs and limits |
 //! | `/data/a/b` | backups, comparisons; with [`write`](WebOptions::write), restores |
 //! | `/changes/a/b` | the changes below it since the page was opened |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
+//!
+//! The page of a node that belongs to a recipe has a card, which says what the node is. The
+//! sessions of contenders are those that the servers tell: see [`WebOptions::probe`].
 //!
 //! Pages work without script. With it they are live: a page shows a change within a second, and
 //! says if changes may be missing. All viewers of a path share one watch on the servers and the
@@ -36,9 +42,10 @@
 //!
 //! # REST
 //!
-//! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`, and the
-//! events of `/api/v1/watch/…`. `GET` of `/api/v1/backup/…`, `/api/v1/diff` and the events of
-//! `/api/v1/changes/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
+//! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`,
+//! `/api/v1/why/…`, `/api/v1/recipes/…`, `/api/v1/services/…`, `/api/v1/backup/…` and
+//! `/api/v1/diff`, and the events of `/api/v1/watch/…` and `/api/v1/changes/…`. The version of a
+//! node is its `ETag`. `PUT` and `DELETE` need
 //! `If-Match`, and `POST`, which creates a node, needs `If-None-Match: *`. Errors are problems of
 //! RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the
 //! interface.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::HeaderName;
+use zk_curator_ops::ensemble::probe::ProbeOptions;
 
 use crate::impersonation::Impersonation;
 use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
@@ -41,6 +42,20 @@ pub struct WebOptions {
     pub(crate) redaction: Redaction,
     pub(crate) limits: Limits,
     pub(crate) impersonation: Option<Impersonation>,
+    pub(crate) probe: Probe,
+}
+
+/// The way in which the servers are asked for their sessions.
+#[derive(Debug, Clone)]
+pub(crate) enum Probe {
+    Asked(ProbeOptions),
+    NotAsked,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self::Asked(ProbeOptions::default())
+    }
 }
 
 /// The reason why a setting is not valid.
@@ -146,6 +161,31 @@ impl WebOptions {
     /// Sets the nodes whose data are not shown. Default: [`Redaction::DEFAULT`].
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = redaction;
+        self
+    }
+
+    /// Sets how the servers are asked for their sessions: pages show the address of the client that
+    /// owns a node, and the server that it is connected to. The servers are asked in the
+    /// background, while such pages are open, and not more often than every 5 seconds. Default:
+    /// four-letter words on the client ports without TLS, and no admin server.
+    ///
+    /// ```
+    /// use zk_curator_ops::ensemble::probe::ProbeOptions;
+    /// use zk_curator_web::WebOptions;
+    ///
+    /// let within = std::time::Duration::from_millis(500);
+    /// let options = WebOptions::new().probe(ProbeOptions::new().within(within));
+    /// # drop(options);
+    /// ```
+    pub fn probe(mut self, options: ProbeOptions) -> Self {
+        self.probe = Probe::Asked(options);
+        self
+    }
+
+    /// Does not ask the servers for their sessions: the explorer then opens no connections of its
+    /// own. Pages say that the addresses are not known.
+    pub fn without_probe(mut self) -> Self {
+        self.probe = Probe::NotAsked;
         self
     }
 

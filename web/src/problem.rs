@@ -123,6 +123,15 @@ impl Problem {
             .retry_after(seconds)
     }
 
+    /// A read of many nodes that takes too long.
+    pub(crate) fn too_slow(path: &str) -> Self {
+        let detail =
+            format!("The nodes below {path} cannot be read in time. Try one further down.");
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, ProblemKind::NoConnection, "The read takes too long", detail)
+            .retry_after(5)
+    }
+
     pub(crate) fn not_signed_in() -> Self {
         Self::unauthorised("Sign in, or send a token in the header Authorization.")
     }

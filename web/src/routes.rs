@@ -47,13 +47,19 @@ fn routes() -> Router<Arc<Web>> {
         .route("/api/v1/openapi.json", get(api::openapi))
         .route("/api/v1/names", get(api::names))
         .route("/api/v1/diff", get(api::diff));
-    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 10] = [
+    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 16] = [
         ("/tree", get(pages::tree)),
         ("/node", get(pages::node).post(pages::change)),
         ("/raw", get(pages::raw)),
         ("/api/v1/node", get(pages::node).put(api::put).post(api::post).delete(api::delete)),
         ("/api/v1/children", get(pages::tree)),
         ("/api/v1/watch", get(api::watch)),
+        ("/why", get(pages::why)),
+        ("/recipes", get(pages::recipes)),
+        ("/services", get(pages::services)),
+        ("/api/v1/why", get(pages::why)),
+        ("/api/v1/recipes", get(pages::recipes)),
+        ("/api/v1/services", get(pages::services)),
         // Backups, comparisons and changes.
         ("/data", get(pages::data).post(pages::data_form)),
         ("/changes", get(pages::journal)),

@@ -12,9 +12,12 @@ use crate::changes::Changes;
 use crate::impersonation::Impersonation;
 use crate::journal::Journals;
 use crate::live::{Hub, MemoKey, SharedRead};
-use crate::options::WebOptions;
+use crate::options::{Probe, WebOptions};
 use crate::problem::{Problem, RequestResult};
-use crate::reads::{Listing, ListingQuery, NodeRead, list, read_node};
+use crate::reads::{
+    CardRead, Growth, Listing, ListingQuery, NodeRead, RecipesRead, ServicesRead, SessionCache,
+    WhyRead, list, read_card, read_node, read_recipes, read_services, read_why,
+};
 use crate::security::{
     Authentication, BackOff, ChangePermit, Hosts, Keys, Redaction, RequestRates, Sessions,
     StreamLimits,
@@ -32,6 +35,9 @@ const IDENTITY: Duration = Duration::from_millis(500);
 pub(crate) struct Web {
     pub(crate) zk: CuratorFramework,
     pub(crate) hub: Arc<Hub>,
+    /// The sessions that the servers know.
+    pub(crate) known_sessions: Arc<SessionCache>,
+    growth: Growth,
     pub(crate) write: bool,
     pub(crate) tls: bool,
     /// `true` if pages are live.
@@ -62,10 +68,16 @@ impl Web {
     pub(crate) fn new(zk: &CuratorFramework, options: WebOptions) -> Self {
         let WebOptions { write, hosts, base, tls, authentication, redaction, limits, .. } = options;
         let impersonation = options.impersonation;
+        let probe = match options.probe {
+            Probe::Asked(probe) => Some(probe),
+            Probe::NotAsked => None,
+        };
         let keys = Keys::random();
         Self {
             zk: zk.with_deadline(DEADLINE),
             hub: Hub::new(zk.clone(), limits.watches),
+            known_sessions: SessionCache::new(zk.clone(), probe),
+            growth: Growth::default(),
             write,
             tls,
             live: limits.streams.min(limits.streams_of_one).min(limits.watches) > 0,
@@ -93,6 +105,9 @@ impl Web {
         Self {
             zk: zk.with_deadline(DEADLINE),
             hub: Hub::new(zk.clone(), self.hub.most()),
+            // The servers tell them without an identity.
+            known_sessions: Arc::clone(&self.known_sessions),
+            growth: Growth::default(),
             write: self.write,
             tls: self.tls,
             live: self.live,
@@ -125,9 +140,10 @@ impl Web {
             let listing = list(&self.zk, path, query).await?;
             Ok::<_, zk_curator::Error>(SharedRead::Children(Arc::new(listing)))
         };
-        match self.hub.shared(path, MemoKey::Children(query.clone()), read).await? {
+        let key = MemoKey::Children(path.to_owned(), query.clone());
+        match self.hub.shared(path, key, read).await? {
             SharedRead::Children(listing) => Ok(listing),
-            SharedRead::Node(_) => Err(Problem::no_page()),
+            _ => Err(Problem::no_page()),
         }
     }
 
@@ -137,9 +153,62 @@ impl Web {
             let node = read_node(&self.zk, path).await?;
             Ok::<_, zk_curator::Error>(SharedRead::Node(Arc::new(node)))
         };
-        match self.hub.shared(path, MemoKey::Node, read).await? {
+        let key = MemoKey::Node(path.to_owned());
+        match self.hub.shared(path, key, read).await? {
             SharedRead::Node(node) => Ok(node),
-            SharedRead::Children(_) => Err(Problem::no_page()),
+            _ => Err(Problem::no_page()),
+        }
+    }
+
+    /// Returns the recipe for the page of a node, read once for all of its viewers.
+    pub(crate) async fn card(&self, path: &str) -> RequestResult<Arc<CardRead>> {
+        let read = || async {
+            let card = read_card(&self.zk, path, &self.redaction).await;
+            Ok::<_, Problem>(SharedRead::Card(Arc::new(card)))
+        };
+        let key = MemoKey::Card(path.to_owned());
+        match self.hub.shared(path, key, read).await? {
+            SharedRead::Card(card) => Ok(card),
+            _ => Err(Problem::no_page()),
+        }
+    }
+
+    /// Returns the recipe at a node with all of its contenders, read once for all of its viewers.
+    pub(crate) async fn why(&self, path: &str) -> RequestResult<Arc<WhyRead>> {
+        let read = || async {
+            let why = read_why(&self.zk, path, &self.redaction).await?;
+            Ok::<_, Problem>(SharedRead::Why(Arc::new(why)))
+        };
+        let key = MemoKey::Why(path.to_owned());
+        match self.hub.shared(path, key, read).await? {
+            SharedRead::Why(why) => Ok(why),
+            _ => Err(Problem::no_page()),
+        }
+    }
+
+    /// Returns the recipes below a node, read once for all of its viewers.
+    pub(crate) async fn recipes(&self, root: &str) -> RequestResult<Arc<RecipesRead>> {
+        let read = || async {
+            let read = read_recipes(&self.zk, root, &self.redaction, &self.growth);
+            let (recipes, took) = read.await?;
+            self.hub.paced(root, took);
+            Ok::<_, Problem>(SharedRead::Recipes(Arc::new(recipes)))
+        };
+        match self.hub.shared(root, MemoKey::Recipes, read).await? {
+            SharedRead::Recipes(recipes) => Ok(recipes),
+            _ => Err(Problem::no_page()),
+        }
+    }
+
+    /// Returns the services below a base path, read once for all of its viewers.
+    pub(crate) async fn services(&self, base: &str) -> RequestResult<Arc<ServicesRead>> {
+        let read = || async {
+            let services = read_services(&self.zk, base, &self.redaction).await?;
+            Ok::<_, Problem>(SharedRead::Services(Arc::new(services)))
+        };
+        match self.hub.shared(base, MemoKey::Services, read).await? {
+            SharedRead::Services(services) => Ok(services),
+            _ => Err(Problem::no_page()),
         }
     }
 

@@ -96,7 +96,8 @@
   });
 
   // ---- Keys ------------------------------------------------------------------------------------
-  const links = () => [...document.querySelectorAll(".children tbody th a")];
+  const ROWS = [".children", ".recipes", ".contenders", ".services", ".instances"];
+  const links = () => [...document.querySelectorAll(ROWS.map((rows) => `${rows} tbody th > a:first-child`).join())];
   const move = (by) => {
     const all = links();
     if (all.length === 0) return;
@@ -134,6 +135,19 @@
     if (!isSending && [...document.querySelectorAll("form[data-guarded]")].some(isEdited)) event.preventDefault();
   });
 
+  // ---- Commands to copy ------------------------------------------------------------------------
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-copy]");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not copied";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  });
+
   // ---- Times -------------------------------------------------------------------------------------
   const duration = (seconds) =>
     seconds < 60 ? `${seconds} s`
@@ -166,16 +180,17 @@
   setInterval(tick, 1000);
 
   const keyOf = (row) => row.querySelector("a")?.getAttribute("href");
+  // A row may say what counts as a change, because its cells have times.
+  const stateOf = (row) => row.dataset.state ?? [3, 4, 5].map((cell) => row.cells[cell]?.textContent).join();
   const replace = (present, fresh) => {
     if (present.isEqualNode(fresh)) return;
-    const before = new Map([...present.querySelectorAll("tbody tr")].map((row) => [keyOf(row), row.cells[3]?.textContent + row.cells[4]?.textContent + row.cells[5]?.textContent]));
+    const before = new Map([...present.querySelectorAll("tbody tr")].map((row) => [keyOf(row), stateOf(row)]));
     const closed = [...present.querySelectorAll("details")].map((one) => one.open);
     const focused = present.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const copy = document.importNode(fresh, true);
     if (before.size) {
       for (const row of copy.querySelectorAll("tbody tr")) {
-        const now = row.cells[3]?.textContent + row.cells[4]?.textContent + row.cells[5]?.textContent;
-        if (before.get(keyOf(row)) !== now) row.classList.add("changed");
+        if (before.get(keyOf(row)) !== stateOf(row)) row.classList.add("changed");
       }
     }
     const details = [...copy.querySelectorAll("details")];

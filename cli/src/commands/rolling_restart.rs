@@ -1,35 +1,24 @@
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use futures_util::future::join_all;
+use zk_curator_ops::ensemble::probe::ProbedServer;
+use zk_curator_ops::ensemble::rolling::{
+    self, RollingDoubt, RollingEnd, RollingMeans, RollingOutcome, RollingProgress, RollingReport,
+    RollingRestartError, RollingRow,
+};
+use zk_curator_ops::ensemble::words::FourLetterWord;
 
 use crate::app::App;
 use crate::captured;
-use crate::ensemble::doctor::disks;
-use crate::ensemble::flw::Word;
-use crate::ensemble::members::{self, EnsembleMembers};
-use crate::ensemble::probe::{self, ProbeOptions, Server};
-use crate::ensemble::rolling::command::{self, RestartCommand};
-use crate::ensemble::rolling::driver::{self, RollingMeans};
-use crate::ensemble::rolling::events::{
-    RestartResult, RestartRow, RollingEnd, RollingProgress, RollingRules,
-};
-use crate::ensemble::rolling::observation::{self, Observation};
-use crate::ensemble::rolling::plan::Rolling;
-use crate::ensemble::rolling::{Doubt, RestartError};
-use crate::ensemble::sessions;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
+use crate::probe::{self, ProbeArguments};
+use crate::restart_command::{self, RestartCommand};
 use crate::stop::{Handled, StopRequest, Stops};
 
 /// The shortest time between two observations.
 const SHORTEST: Duration = Duration::from_millis(200);
-
-/// The words of an observation, and of a thorough one: those of `zkc doctor`.
-const LIGHT: [Word; 3] = [Word::Srvr, Word::Mntr, Word::Conf];
-const THOROUGH: [Word; 6] =
-    [Word::Srvr, Word::Mntr, Word::Conf, Word::Cons, Word::Wchs, Word::Dump];
 
 const AFTER_HELP: &str = "\
 Without --yes, it only shows the plan. Observers are restarted first, then the followers, and the \
@@ -75,7 +64,7 @@ pub(crate) struct RollingRestart {
     #[arg(long)]
     ignore_doctor: bool,
     #[command(flatten)]
-    options: ProbeOptions,
+    options: ProbeArguments,
 }
 
 const COLUMNS: &[OutputColumn] = &[
@@ -102,98 +91,114 @@ fn since(text: &str) -> Result<Duration, String> {
 impl RollingRestart {
     /// Exits with 1 if a doubt stops it before the first restart, and with 8 after it.
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
-        let is_dry_run = !app.global().yes;
-        if !is_dry_run {
+        let is_plan = !app.global().yes;
+        if !is_plan {
             app.allow_change().await?;
         }
-        let found = members::find(app, &self.options).await?;
-        let targets = self.targets(&found.servers)?;
-        let chosen = |server: &&Server| server.id.is_some_and(|id| targets.contains(&id));
-        for server in found.servers.iter().filter(chosen) {
-            self.exec.of(server).map_err(|error| CommandFailure::usage(error.to_string()))?;
+        let mut rolling = rolling::RollingRestart::find(self.options.of(app)?)
+            .await?
+            .wait(self.wait)
+            .pause(self.pause)
+            .interval(self.interval.max(SHORTEST))
+            .ignore_doctor(self.ignore_doctor);
+        if let Some(age) = self.since {
+            rolling = rolling.least_age(age);
         }
-        let rules = RollingRules {
-            targets,
-            least_age: self.since,
-            wait: self.wait,
-            pause: self.pause,
-            is_dry_run,
-        };
-        let mut rolling = Rolling::new(&found, rules);
-        let means = CommandMeans { app, arguments: &self, found: &found, started: Instant::now() };
-        let mut stops = Stops::catch()?;
-        let handled = Handled::begin();
+        if !self.only.is_empty() {
+            let ids = self.ids(&rolling.members().servers)?;
+            rolling = rolling.only(ids);
+        }
+        self.check_commands(&rolling.targets().collect::<Vec<_>>())?;
+        if is_plan {
+            return Ok(self.output(app, &rolling.plan().await, None));
+        }
+        let means = CommandMeans { app, arguments: &self };
+        let (mut stops, handled) = (Stops::catch()?, Handled::begin());
         let mut stop = None;
         let stopped = async || {
             stop = Some(stops.next().await);
         };
-        let every = self.interval.max(SHORTEST);
-        driver::run(&mut rolling, &means, every, stopped).await;
+        let report = rolling.run(&means, stopped).await;
         drop(handled);
-        Ok(self.output(app, &rolling, stop))
+        Ok(self.output(app, &report, stop))
     }
 
-    /// Returns the ids of the servers to restart.
-    fn targets(&self, servers: &[Server]) -> Result<BTreeSet<u64>, CommandFailure> {
-        if self.only.is_empty() {
-            return Ok(servers.iter().filter_map(|server| server.id).collect());
+    /// Checks that the command can be run for these servers, and differs from server to server.
+    fn check_commands(&self, targets: &[&ProbedServer]) -> Result<(), CommandFailure> {
+        for (place, server) in targets.iter().enumerate() {
+            self.exec.of(server).map_err(|error| CommandFailure::usage(error.to_string()))?;
+            let mut before = targets.iter().take(place);
+            if let Some(other) = before.find(|other| self.exec.is_same_for(other, server)) {
+                let text = format!("the command is the same for {other} and {server}");
+                return Err(CommandFailure::usage(text).hint("use {port}, {id} or {server}"));
+            }
         }
-        let mut targets = BTreeSet::new();
+        Ok(())
+    }
+
+    /// Returns the ids of the servers that `--server` names.
+    fn ids(&self, servers: &[ProbedServer]) -> Result<BTreeSet<u64>, CommandFailure> {
+        let mut ids = BTreeSet::new();
         for name in &self.only {
-            let is_named = |server: &&Server| {
+            let is_named = |server: &&ProbedServer| {
                 server.to_string() == *name || server.id.is_some_and(|id| id.to_string() == *name)
             };
             let named = servers.iter().find(is_named).ok_or_else(|| {
-                let servers: Vec<_> = servers.iter().map(Server::to_string).collect();
+                let servers: Vec<_> = servers.iter().map(ProbedServer::to_string).collect();
                 CommandFailure::usage(format!("no server {name}"))
                     .hint(format!("the servers: {}", servers.join(", ")))
             })?;
-            targets.extend(named.id);
+            let id = named.id.ok_or_else(|| {
+                CommandFailure::usage(format!("{name} is not in the configuration of the ensemble"))
+            })?;
+            ids.insert(id);
         }
-        Ok(targets)
+        Ok(ids)
     }
 
-    fn output(&self, app: &App, rolling: &Rolling, stop: Option<StopRequest>) -> CommandOutput {
-        let end = rolling.end().unwrap_or(&RollingEnd::Stopped);
-        let rows = rolling.rows();
+    fn output(
+        &self,
+        app: &App,
+        report: &RollingReport,
+        stop: Option<StopRequest>,
+    ) -> CommandOutput {
+        let (end, rows) = (&report.end, &report.rows);
         if self.since.is_some() {
-            let left_out = rows.iter().filter(|row| row.result == RestartResult::LeftOut);
+            let left_out = rows.iter().filter(|row| row.outcome == RollingOutcome::LeftOut);
             left_out.for_each(|row| app.out().say(left_out_note(row)));
         }
-        let reasons = reasons(end);
+        let reasons = end.reasons();
         for reason in &reasons {
             app.out().warn(format!("stopped: {reason}"));
         }
         if let RollingEnd::Doubtful(doubts) = end {
             advice(doubts).iter().for_each(|line| app.out().warn(line));
         }
-        say_what_is_left(app, end, &rows, rolling.has_begun());
+        say_what_is_left(app, report);
         let exit = match (end, stop) {
             (RollingEnd::Done | RollingEnd::Planned, _) => Exit::DONE,
-            _ if rolling.has_begun() => Exit::PARTLY,
+            _ if report.has_begun() => Exit::PARTLY,
             (RollingEnd::Stopped, Some(stop)) => Exit::of_command(stop.code()),
             _ => Exit::NO,
         };
-        CommandOutput::from(table(&rows, end, &reasons)).with_exit(exit)
+        CommandOutput::from(table(rows, end, &reasons)).with_exit(exit)
     }
 }
 
 /// Says how to continue.
-fn say_what_is_left(app: &App, end: &RollingEnd, rows: &[RestartRow], has_begun: bool) {
-    for row in rows.iter().filter(|row| row.result == RestartResult::Unchecked) {
+fn say_what_is_left(app: &App, report: &RollingReport) {
+    for row in report.rows.iter().filter(|row| row.outcome == RollingOutcome::Unchecked) {
         let server = &row.server;
-        app.out().say(format!("check {server}: its command has ended, and the run ended early"));
+        app.out().say(format!("check {server}: the run ended before all was in order again"));
     }
-    let is_to_do =
-        |row: &&RestartRow| matches!(row.result, RestartResult::Left | RestartResult::Failed);
-    let to_do: Vec<_> = rows.iter().filter(is_to_do).collect();
-    match end {
-        RollingEnd::Planned | RollingEnd::Done if to_do.is_empty() && !has_begun => {
+    let to_do: Vec<_> = report.to_do().collect();
+    match report.end {
+        RollingEnd::Planned | RollingEnd::Done if to_do.is_empty() && !report.has_begun() => {
             app.out().say("nothing to restart");
         }
         RollingEnd::Planned => app.out().say("pass --yes to restart them in this order"),
         RollingEnd::Done => {}
-        _ if !has_begun => app.out().say("no server was restarted"),
+        _ if !report.has_begun() => app.out().say("no server was restarted"),
         _ if to_do.is_empty() => app.out().say("no server is left; see zkc status"),
         _ => {
             let left: Vec<_> = to_do.iter().map(|row| format!("--server {}", row.server)).collect();
@@ -202,29 +207,19 @@ fn say_what_is_left(app: &App, end: &RollingEnd, rows: &[RestartRow], has_begun:
     }
 }
 
-/// Returns the reasons of an end before the last restart.
-fn reasons(end: &RollingEnd) -> Vec<String> {
-    match end {
-        RollingEnd::Done | RollingEnd::Planned => Vec::new(),
-        RollingEnd::Doubtful(doubts) => doubts.iter().map(Doubt::to_string).collect(),
-        RollingEnd::CommandFailed(error) => vec![error.to_string()],
-        RollingEnd::Stopped => vec!["interrupted".to_owned()],
-    }
-}
-
 /// Returns how to remove doubts about servers that report too little.
-fn advice(doubts: &[Doubt]) -> Vec<String> {
+fn advice(doubts: &[RollingDoubt]) -> Vec<String> {
     let mut lines = Vec::new();
-    if doubts.iter().any(|doubt| matches!(doubt, Doubt::NoId(_))) {
-        lines.push(sessions::whitelist(&["conf"]));
+    if doubts.iter().any(|doubt| matches!(doubt, RollingDoubt::NoId(_))) {
+        lines.push(probe::whitelist(&[FourLetterWord::Conf]));
     }
-    if doubts.iter().any(|doubt| matches!(doubt, Doubt::NoUptime(_))) {
+    if doubts.iter().any(|doubt| matches!(doubt, RollingDoubt::NoUptime(_))) {
         lines.push("servers before 3.6 do not report it: pass --server in place of --since".into());
     }
     lines
 }
 
-fn left_out_note(row: &RestartRow) -> String {
+fn left_out_note(row: &RollingRow) -> String {
     let up = row.uptime.map(|up| format!(" (for {})", time::duration(up))).unwrap_or_default();
     let server = &row.server;
     format!(
@@ -234,9 +229,9 @@ fn left_out_note(row: &RestartRow) -> String {
 }
 
 /// Returns the table. The reasons are in the row of the server where the run has stopped.
-fn table(rows: &[RestartRow], end: &RollingEnd, reasons: &[String]) -> Rows {
-    let is_open = |result| matches!(result, RestartResult::Unchecked | RestartResult::Failed);
-    let stopped = rows.iter().position(|row| is_open(row.result));
+fn table(rows: &[RollingRow], end: &RollingEnd, reasons: &[String]) -> Rows {
+    let is_open = |outcome| matches!(outcome, RollingOutcome::Unchecked | RollingOutcome::Failed);
+    let stopped = rows.iter().position(|row| is_open(row.outcome));
     let stopped = stopped.or_else(|| rows.iter().position(|row| row.number.is_some()));
     let mut table = Rows::new(COLUMNS);
     for (place, row) in rows.iter().enumerate() {
@@ -246,7 +241,7 @@ fn table(rows: &[RestartRow], end: &RollingEnd, reasons: &[String]) -> Rows {
             row.number.into(),
             row.role.as_ref().map(ToString::to_string).into(),
             row.uptime.map(span).into(),
-            result_name(row.result, end).into(),
+            result(row.outcome, end).into(),
             row.took.map(span).into(),
             row.server.id.into(),
             is_reason.then(|| reasons.join("; ")).into(),
@@ -260,65 +255,30 @@ fn span(span: Duration) -> Cell {
     Cell::new(time::duration(span), ms)
 }
 
-fn result_name(result: RestartResult, end: &RollingEnd) -> &'static str {
-    match result {
-        RestartResult::Restarted => "restarted",
-        RestartResult::Unchecked => "unchecked",
-        RestartResult::Failed => "failed",
-        RestartResult::Left if *end == RollingEnd::Planned => "planned",
-        RestartResult::Left => "left",
-        RestartResult::LeftOut => "left-out",
+fn result(outcome: RollingOutcome, end: &RollingEnd) -> &'static str {
+    match outcome {
+        RollingOutcome::Left if *end == RollingEnd::Planned => "planned",
+        outcome => outcome.name(),
     }
 }
 
-/// Asks by words, and restarts by a command.
+/// Restarts by a command of the user.
 struct CommandMeans<'a> {
     app: &'a App,
     arguments: &'a RollingRestart,
-    found: &'a EnsembleMembers,
-    started: Instant,
 }
 
 impl RollingMeans for CommandMeans<'_> {
-    fn now(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    async fn observe(&self, is_thorough: bool) -> Observation {
-        let (options, servers) = (&self.arguments.options, &self.found.servers);
-        let words: &[Word] = if is_thorough { &THOROUGH } else { &LIGHT };
-        let config = async {
-            if !is_thorough {
-                return None;
-            }
-            members::find(self.app, options).await.ok()?.config
-        };
-        let asked = servers.iter().filter(|_| is_thorough);
-        let settings = join_all(asked.map(|server| probe::settings(server, options)));
-        let reports = probe::ask_all(servers, words, options);
-        let (config, settings, reports) = tokio::join!(config, settings, reports);
-        let findings = if self.arguments.ignore_doctor {
-            Vec::new()
-        } else {
-            let max_packet = disks::max_packet(settings.iter());
-            observation::findings(&reports, self.found.voters(), max_packet)
-        };
-        Observation::of(self.now(), &reports, config.as_ref(), findings, is_thorough)
-    }
-
-    async fn restart(&self, server: &Server) -> Result<(), RestartError> {
-        let not_started = |why: String| RestartError::NotStarted { server: server.clone(), why };
-        let line =
-            self.arguments.exec.of(server).map_err(|error| not_started(error.to_string()))?;
+    async fn restart(&self, server: &ProbedServer) -> Result<(), RollingRestartError> {
+        let line = self.arguments.exec.of(server);
+        let line = line.map_err(|error| RollingRestartError::not_started(server, error))?;
         let within = self.arguments.exec_timeout;
-        let run = captured::run(&line, command::environment(server), within).await;
-        let captured = run.map_err(|error| not_started(error.to_string()))?;
+        let run = captured::run(&line, restart_command::environment(server), within).await;
+        let captured = run.map_err(|error| RollingRestartError::not_started(server, error))?;
         let result = match captured.status {
-            None => Err(RestartError::TimedOut { server: server.clone(), within }),
+            None => Err(RollingRestartError::timed_out(server, within)),
             Some(status) if status.success() => Ok(()),
-            Some(status) => {
-                Err(RestartError::Failed { server: server.clone(), why: status.to_string() })
-            }
+            Some(status) => Err(RollingRestartError::failed(server, status)),
         };
         for line in captured.output.lines() {
             let line = format!("  | {line}");
@@ -331,21 +291,13 @@ impl RollingMeans for CommandMeans<'_> {
         result
     }
 
-    fn report(&self, news: &RollingProgress) {
-        self.app.out().say(match news {
-            RollingProgress::Restarting { server, role, number, total } => {
-                format!("{number}/{total} {server} ({role}): restart")
+    fn report(&self, progress: &RollingProgress) {
+        self.app.out().say(match progress {
+            RollingProgress::Restarting { .. } => progress.to_string(),
+            RollingProgress::Finishing(_) => {
+                format!("  {progress}; a second Ctrl-C kills the command")
             }
-            RollingProgress::Waiting(doubts) => {
-                let doubts: Vec<_> = doubts.iter().map(Doubt::to_string).collect();
-                format!("  waiting: {}", doubts.join("; "))
-            }
-            RollingProgress::Back { server, took } => {
-                format!("  {server} serves again after {}", time::duration(*took))
-            }
-            RollingProgress::Finishing(server) => format!(
-                "  stopping after the command of {server}; a second Ctrl-C kills the command"
-            ),
+            _ => format!("  {progress}"),
         });
     }
 }

@@ -184,7 +184,7 @@ mod tests {
 
     fn parse(line: &str) -> Result<&'static str, String> {
         let words = words::split(line).map_err(|why| why.to_string())?;
-        operation(&words).map(|(named, _)| named.verb).map_err(|failure| failure.to_string())
+        operation(&words).map(|(verb, ..)| verb).map_err(|failure| failure.to_string())
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport};
 use crate::private;
+use crate::probe::ProbeArguments;
 use crate::stop::{Handled, Stops};
 #[cfg(feature = "tls")]
 use crate::web_server::ServerTls;
@@ -84,6 +85,8 @@ pub(crate) struct Web {
     /// and each user has a session of their own
     #[arg(long, requires = "users", conflicts_with = "proxy_user_header")]
     impersonate: bool,
+    #[command(flatten)]
+    probe: ProbeArguments,
     /// Print a new token for a user, with its line for the file of --users, and end
     #[arg(long, value_name = "USER", conflicts_with_all = ["listen", "write", "users"])]
     new_token: Option<String>,
@@ -99,7 +102,7 @@ impl Web {
         }
         self.check_address()?;
         let impersonation = self.impersonation(app)?;
-        let mut options = self.options()?;
+        let mut options = self.options()?.probe(self.probe.options(app)?);
         if let Some(impersonation) = impersonation.clone() {
             options = options.impersonate(impersonation);
         }

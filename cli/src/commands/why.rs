@@ -1,24 +1,19 @@
 use clap::Args;
 use serde_json::json;
-use zk_curator_ops::holders::{
-    self, LOCKS, LOCKS_AND_ELECTIONS, SessionFacts, WhyReport, deaf, persistent,
-};
-use zk_curator_recipes::inspect::{Contender, Finding, RecipeKind};
+use zk_curator_ops::holders::{self, SessionFacts, WhyReport};
+use zk_curator_recipes::inspect::{Contender, Finding};
 
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, TextReport, printable, time};
 use crate::probe::{self, ProbeArguments};
-use crate::{node, path, who};
+use crate::{path, who};
 
 /// The most waiters that are shown without --all.
 const SHOWN: usize = 20;
 
 /// The most ignored nodes that are named.
 const IGNORED: usize = 5;
-
-/// The most persistent contenders, and the most readers, for which commands are shown.
-const NAMED: usize = 3;
 
 /// The arguments of `zkc why`.
 #[derive(Debug, Args)]
@@ -131,40 +126,10 @@ fn titled(title: &str, lines: &[String]) -> Vec<String> {
 
 /// Returns the commands that may help.
 fn next(finding: &Finding, facts: &SessionFacts, all: bool) -> Vec<String> {
-    let mut next: Vec<_> =
-        persistent(finding).take(NAMED).flat_map(|one| remove(finding, one)).collect();
-    let is_lock = LOCKS.contains(&finding.kind);
-    // The next client has to wait for all readers, but only for one permit of a semaphore.
-    let most = match finding.kind {
-        RecipeKind::ReadWriteLock if all => usize::MAX,
-        RecipeKind::ReadWriteLock => NAMED,
-        _ => 1,
-    };
-    let holders = finding.holders.iter().filter(|holder| is_lock && !holder.is_persistent);
-    let holders: Vec<_> = holders.collect();
-    for holder in holders.iter().take(most) {
-        let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
-        if listens && !holder.is_revoked {
-            next.push(format!("zkc revoke {}  (asks the holder to release it)", holder.path));
-        }
-        next.extend(break_it(holder));
-    }
-    if most > 1 && holders.len() > most {
-        next.push(format!("and {} more readers: --all", holders.len() - most));
+    let (steps, more) = holders::next_steps(finding, facts, all);
+    let mut next: Vec<_> = steps.iter().map(ToString::to_string).collect();
+    if more > 0 {
+        next.push(format!("and {more} more readers: --all"));
     }
     next
-}
-
-/// Returns the commands that look who made a persistent node, and delete it.
-fn remove(finding: &Finding, contender: &Contender) -> Vec<String> {
-    let path = &contender.path;
-    let is_broken = LOCKS_AND_ELECTIONS.contains(&finding.kind);
-    let delete = break_it(contender).filter(|_| is_broken);
-    let delete = delete.unwrap_or_else(|| format!("zkc rm {path}  (deletes it)"));
-    vec![format!("zkc stat {path}  (when it was made, and by which transaction)"), delete]
-}
-
-fn break_it(contender: &Contender) -> Option<String> {
-    let token = node::hex(contender.token()?.get());
-    Some(format!("zkc break {} --token {token}  (deletes this node only)", contender.path))
 }

@@ -277,6 +277,11 @@ async fn a_restart_is_refused_where_changes_are() {
     let arguments = ["rolling-restart", "--exec", "systemctl restart zookeeper"];
     let text = zkc.run(&arguments).await.fails(2);
     assert!(text.contains("the command names no server"), "{text}");
+    // All of these servers have the same host.
+    let arguments = ["rolling-restart", "-y", "--exec", "ssh {host} systemctl restart zookeeper"];
+    let child = zkc.command(&arguments).env("ZK_CONNECT", &all).spawn().expect("zkc");
+    let text = end(child, "").await.fails(2);
+    assert!(text.contains("the command is the same for 127.0.0.1:"), "{text}");
     assert!(!zkc.server.probe().exists("/asked"));
 }
 

@@ -64,7 +64,7 @@ fn quorum(reports: &[ProbeReport], voters: Option<usize>) -> QuorumHealth {
 
 /// Returns `true` if no process listens at the address of the server.
 fn is_down(report: &ProbeReport) -> bool {
-    matches!(&report.srvr, Err(ProbeTrouble::Unreachable(why)) if why.contains("refused"))
+    report.srvr.as_ref().is_err_and(ProbeTrouble::is_refused)
 }
 
 /// Returns everything that makes the ensemble degraded, a line each. `voters` is the number of

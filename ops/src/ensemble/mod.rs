@@ -1,8 +1,8 @@
 //! The servers of an ensemble: which there are, what each of them tells, and what follows from it.
 //!
 //! `words` and `admin` parse responses, and `rates`, `health` and `doctor` judge them, all without
-//! I/O. `probe` asks the servers; [`EnsembleProbe`] finds them first. Nothing here resets a counter
-//! of a server: rates are differences.
+//! I/O. `probe` asks the servers; [`EnsembleProbe`] finds them first. `rolling` has them restarted,
+//! one at a time. Nothing here resets a counter of a server: rates are differences.
 
 pub mod admin;
 pub mod doctor;

@@ -49,6 +49,11 @@ impl ProbeTrouble {
     pub const fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Late)
     }
+
+    /// Returns `true` if no process listens at the address.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Self::Unreachable(why) if why.contains("refused"))
+    }
 }
 
 impl fmt::Display for ProbeTrouble {

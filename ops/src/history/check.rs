@@ -1,6 +1,5 @@
 //! The state of the files of a server.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::base::{Base, Settings};

@@ -28,10 +28,14 @@ mod contenders;
 mod deletion;
 mod facts;
 mod items;
+mod next;
 mod why;
+mod words;
 
 pub use contenders::{LOCKS, LOCKS_AND_ELECTIONS, LockClient, contenders, deaf, persistent};
 pub use deletion::{DeletionObstacle, deletion_obstacles, deletion_permission};
 pub use facts::{SessionFacts, SessionWords};
 pub use items::{QueuedItemState, QueuedItems};
+pub use next::{NextStep, next_steps};
 pub use why::{WhyReport, why, why_with};
+pub use words::{PARTIAL, contender_value, kind_words, obstacle_line};

@@ -61,6 +61,11 @@ pub enum Details {
         /// The keys, sorted.
         keys: Vec<String>,
     },
+    /// Of a set of migrations.
+    Migrations {
+        /// The number of applied migrations.
+        applied: usize,
+    },
     /// Of a mutex or a read/write lock in which nodes of Curator and of kazoo contend.
     ///
     /// They exclude each other only if the clients of one side are set up for the names of the

@@ -75,7 +75,8 @@ impl<'n> FindingDraft<'n> {
     /// Adds a directory of the layout whose children contend.
     pub(super) fn inside(&mut self, directory: &'n Node) {
         self.part(directory);
-        self.finding.is_partial |= directory.is_partial();
+        let is_unread = self.root.stat.is_some() && directory.stat.is_none();
+        self.finding.is_partial |= directory.is_partial() || is_unread;
         self.inside.push(directory);
     }
 

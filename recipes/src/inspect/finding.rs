@@ -206,6 +206,8 @@ pub enum RecipeKind {
     Partitioner,
     /// A counter that records operations by their ids.
     Counter,
+    /// The metadata of a set of migrations, Curator's `MigrationManager`.
+    Migrations,
     /// No recipe that is known here.
     Unknown,
 }
@@ -237,6 +239,7 @@ impl fmt::Display for RecipeKind {
             Self::Service => "service",
             Self::Partitioner => "partitioner",
             Self::Counter => "counter",
+            Self::Migrations => "migration set",
             Self::Unknown => "unknown",
         })
     }

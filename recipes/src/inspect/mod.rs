@@ -21,6 +21,7 @@
 //! | our queues and jobs | `items`; `pending`, `executing` and `all` |
 //! | two-phase commit, configuration, schedule | their data |
 //! | counter with ids | `_o` |
+//! | migration set | `meta-N` |
 //! | `GroupMember` | only ephemeral children: a guess |
 //! | kazoo's `Party`, `ShallowParty`, `SetPartitioner` | `<hex>__party__`, `<hex>-name`, `party` and `locks` |
 //! | our `SetPartitioner` | `members`, with their data, and `parts` |
@@ -31,7 +32,7 @@
 //!
 //! # Protocol
 //! 1. [`inspect`] reads a node, the nodes above it, and then the nodes below it, level by level.
-//!    [`find`] does the same for a whole subtree.
+//!    [`find`] does the same for a whole subtree, and [`glance`] in two round trips.
 //! 2. [`recognise`], pure, chooses the layout, and sorts the children into holders, waiters, other
 //!    parts of the recipe, and nodes that do not belong to it.
 //! 3. [`verdicts`], pure, judges a [`Finding`] with the known facts about [`Sessions`].
@@ -104,7 +105,7 @@ pub use deadlock::{Cycle, Deadlocks, Victim, Wait, deadlocks};
 pub use details::Details;
 pub use finding::{Contender, Finding, Library, RecipeKind, Role};
 pub use node::Node;
-pub use read::{Found, find, inspect};
+pub use read::{Found, find, find_within, glance, inspect};
 pub use recognise::{recognise, recognise_all};
 pub use session::{Connection, KnownSession, Sessions};
 pub use verdict::{Owner, Verdict, verdicts};

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use zk_curator::internal::ancestors;
-use zk_curator::op::{ReadResult, fan_out};
+use zk_curator::op::{MultiReadBuilder, ReadResult, fan_out};
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, Error, ErrorKind};
 
@@ -13,6 +13,12 @@ use crate::path::child;
 
 /// The maximum number of nodes that [`inspect`] reads.
 const MOST_NODES: usize = 2048;
+/// The maximum number of nodes that [`glance`] reads below a node, in one request.
+const MOST_GLANCED: usize = 256;
+/// The number of nodes that are read at a time while the size of the data is limited.
+const BATCH: usize = 256;
+/// The approximate size of a node in memory in addition to its name and its data.
+const NODE_BYTES: usize = 256;
 /// The deepest recipe: the claim to an item of a queue is four levels below the queue.
 const DEPTH: usize = 4;
 /// Directories of recipes. Below other nodes, only the children say which recipe it is.
@@ -45,13 +51,34 @@ pub async fn inspect(zk: &CuratorFramework, path: impl Into<String>) -> Result<F
     let mut finding = recognise(&tree);
     if finding.has_own_lock() {
         let lock = ZPath::for_operation("inspect", format!("{}{KAZOO_LOCK}", finding.path))?;
-        match read_tree(&zk, &lock, MOST_NODES, 1).await {
+        match read_tree(NodeReader::new(&zk, MOST_NODES - 1, 1), &lock).await {
             Ok((lock, _)) => add_lock(&mut finding, recognise(&lock)),
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             Err(error) => return Err(error),
         }
     }
     Ok(finding)
+}
+
+/// Finds out the same as [`inspect`] in two round trips, whatever the recipe is.
+///
+/// Reads the node, the nodes above it, and at most 256 nodes below the recipe. That is all of a
+/// lock or an election with fewer contenders. Of a recipe with directories, such as a semaphore or
+/// a queue, the nodes in the directories are known by their names only, or not at all:
+/// [`Finding::is_partial`] is `true` then, and a missing holder means nothing. The waiters of
+/// kazoo's semaphores are not read.
+///
+/// # Errors
+/// As [`inspect`].
+///
+/// # Cancel safety
+/// Nothing is changed.
+pub async fn glance(zk: &CuratorFramework, path: impl Into<String>) -> Result<Finding, Error> {
+    let path = ZPath::for_operation("inspect", path)?;
+    let zk = zk.uncompressed();
+    let mut tree = start(chain(&zk, &path).await?);
+    NodeReader::new(&zk, MOST_GLANCED, 1).read_children(&mut tree).await?;
+    Ok(recognise(&tree))
 }
 
 /// The recipes below a node, and the extent of the search.
@@ -62,7 +89,7 @@ pub struct Found {
     pub findings: Vec<Finding>,
     /// The number of nodes that were read.
     pub nodes: usize,
-    /// `true` if all nodes were read that can be read: the limit was not reached.
+    /// `true` if all nodes were read that can be read: no limit was reached.
     pub is_complete: bool,
     /// The paths of the nodes that could not be read, sorted, with the reasons: `NoAuth`, or for
     /// example `ResponseTooLarge`. There may be recipes at these nodes. Below them the search goes
@@ -85,9 +112,28 @@ pub async fn find(
     root: impl Into<String>,
     limit: usize,
 ) -> Result<Found, Error> {
+    find_within(zk, root, limit, usize::MAX).await
+}
+
+/// Finds the same as [`find`], and also stops when the nodes take about `bytes` of memory: their
+/// data, and the names of all listed children. They are read one request after the other, and the
+/// limit is checked after each of them, so it may be exceeded by one response.
+///
+/// # Errors
+/// As [`find`].
+///
+/// # Cancel safety
+/// Nothing is changed.
+pub async fn find_within(
+    zk: &CuratorFramework,
+    root: impl Into<String>,
+    limit: usize,
+    bytes: usize,
+) -> Result<Found, Error> {
     let root = ZPath::for_operation("find", root)?;
     let zk = zk.uncompressed();
-    let (tree, reader) = read_tree(&zk, &root, limit, usize::MAX).await?;
+    let reader = NodeReader::new(&zk, limit.saturating_sub(1), usize::MAX).within(bytes);
+    let (tree, reader) = read_tree(reader, &root).await?;
     let (nodes, is_complete) = (reader.read + 1, !reader.was_cut);
     let unreadable = reader.unreadable.into_iter().collect();
     Ok(Found { findings: recognise_all(&tree), nodes, is_complete, unreadable })
@@ -95,14 +141,12 @@ pub async fn find(
 
 /// Reads a node and the nodes below it. The reader says what it has read below the node.
 async fn read_tree<'z>(
-    zk: &'z CuratorFramework,
+    mut reader: NodeReader<'z>,
     path: &ZPath,
-    limit: usize,
-    depth: usize,
 ) -> Result<(Node, NodeReader<'z>), Error> {
-    let mut reader = NodeReader::new(zk, limit.saturating_sub(1), depth);
-    let mut nodes = read_nodes(zk, vec![path.as_str().to_owned()]).await?;
+    let mut nodes = read_nodes(reader.zk, vec![path.as_str().to_owned()]).await?;
     let mut tree = nodes.pop().expect("invariant: one result for each path")?;
+    reader.spend(NodeReadKind::Data.bytes(&tree) + NodeReadKind::Names.bytes(&tree));
     reader.read_below(&mut tree).await?;
     Ok((tree, reader))
 }
@@ -196,11 +240,40 @@ fn depth_of(node: &Node) -> usize {
     }
 }
 
+/// A read of a node.
+#[derive(Debug, Clone, Copy)]
+enum NodeReadKind {
+    /// The data and the metadata.
+    Data,
+    /// The names of the children.
+    Names,
+}
+
+impl NodeReadKind {
+    /// Adds the read to others.
+    fn add(self, reads: MultiReadBuilder, path: &str) -> MultiReadBuilder {
+        match self {
+            Self::Data => reads.get_data(path),
+            Self::Names => reads.children(path),
+        }
+    }
+
+    /// Returns the approximate number of bytes that the result takes.
+    fn bytes(self, node: &Node) -> usize {
+        match self {
+            Self::Data => node.data.len(),
+            Self::Names => node.children.iter().map(|child| child.path.len() + NODE_BYTES).sum(),
+        }
+    }
+}
+
 /// Reads a tree level by level.
 struct NodeReader<'z> {
     zk: &'z CuratorFramework,
     /// The number of nodes that may still be read.
     left: usize,
+    /// The number of bytes that further nodes may take; `usize::MAX` without a limit.
+    bytes: usize,
     /// The number of levels below the root.
     depth: usize,
     /// The number of nodes that were read.
@@ -213,7 +286,30 @@ struct NodeReader<'z> {
 
 impl<'z> NodeReader<'z> {
     const fn new(zk: &'z CuratorFramework, left: usize, depth: usize) -> Self {
-        Self { zk, left, depth, read: 0, was_cut: false, unreadable: BTreeMap::new() }
+        Self {
+            zk,
+            left,
+            bytes: usize::MAX,
+            depth,
+            read: 0,
+            was_cut: false,
+            unreadable: BTreeMap::new(),
+        }
+    }
+
+    /// Limits the bytes that the nodes take.
+    const fn within(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Reads the children of a node in one round trip. If they are few, also lists their children.
+    async fn read_children(&mut self, root: &mut Node) -> Result<(), Error> {
+        let mut level = children_to_read(self.zk, root);
+        let is_last = level.len() > FEW;
+        self.read_level(&mut level, is_last).await?;
+        prune(root);
+        Ok(())
     }
 
     /// Reads the nodes below a node whose children are listed.
@@ -239,37 +335,63 @@ impl<'z> NodeReader<'z> {
     async fn read_level(&mut self, level: &mut Vec<&mut Node>, is_last: bool) -> Result<(), Error> {
         self.was_cut |= level.len() > self.left;
         level.truncate(self.left);
-        self.left -= level.len();
-        self.read += level.len();
         let lists_early = !is_last && level.len() <= FEW;
-        let mut reads = self.zk.multi_read();
-        for node in level.iter() {
-            reads = reads.get_data(&node.path);
-            if lists_early {
-                reads = reads.children(&node.path);
-            }
-        }
-        let mut answers = reads.await?.into_iter();
-        for node in level.iter_mut() {
-            self.accept(node, answers.next(), set_data);
-            if lists_early {
-                self.accept(node, answers.next(), set_children);
-            }
-        }
+        let sets = if lists_early {
+            &[NodeReadKind::Data, NodeReadKind::Names][..]
+        } else {
+            &[NodeReadKind::Data]
+        };
+        let read = self.read_batches(level, sets).await?;
+        self.was_cut |= read < level.len();
+        level.truncate(read);
+        self.left -= read;
+        self.read += read;
         self.read_stats(level).await?;
         level.retain(|node| node.stat.is_some_and(|stat| stat.num_children > 0));
         if is_last || lists_early || level.is_empty() {
             return Ok(());
         }
-        let mut reads = self.zk.multi_read();
-        for node in level.iter() {
-            reads = reads.children(&node.path);
-        }
-        let mut answers = reads.await?.into_iter();
-        for node in level.iter_mut() {
-            self.accept(node, answers.next(), set_children);
-        }
+        let listed = self.read_batches(level, &[NodeReadKind::Names]).await?;
+        self.was_cut |= listed < level.len();
+        level.truncate(listed);
         Ok(())
+    }
+
+    /// Sends these reads of each node, and uses the responses: all at once, or in batches up to the
+    /// limit of the bytes. Returns the number of nodes that were read.
+    async fn read_batches(
+        &mut self,
+        level: &mut [&mut Node],
+        kinds: &[NodeReadKind],
+    ) -> Result<usize, Error> {
+        let batch = if self.bytes == usize::MAX { level.len().max(1) } else { BATCH };
+        let mut read = 0;
+        for nodes in level.chunks_mut(batch) {
+            if self.bytes == 0 {
+                break;
+            }
+            let mut reads = self.zk.multi_read();
+            for node in nodes.iter() {
+                for kind in kinds {
+                    reads = kind.add(reads, &node.path);
+                }
+            }
+            let mut answers = reads.await?.into_iter();
+            for node in nodes.iter_mut() {
+                for kind in kinds {
+                    self.accept(node, answers.next(), *kind);
+                }
+            }
+            read += nodes.len();
+        }
+        Ok(read)
+    }
+
+    /// Counts bytes that are in memory from now on.
+    const fn spend(&mut self, bytes: usize) {
+        if self.bytes != usize::MAX {
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
     }
 
     /// Uses the response of a read. A node that cannot be read remains unread.
@@ -277,10 +399,16 @@ impl<'z> NodeReader<'z> {
         &mut self,
         node: &mut Node,
         answer: Option<Result<ReadResult, Error>>,
-        set: impl FnOnce(&mut Node, ReadResult),
+        kind: NodeReadKind,
     ) {
         match answer {
-            Some(Ok(read)) => set(node, read),
+            Some(Ok(read)) => {
+                match kind {
+                    NodeReadKind::Data => set_data(node, read),
+                    NodeReadKind::Names => set_children(node, read),
+                }
+                self.spend(kind.bytes(node));
+            }
             Some(Err(error)) => match error.kind() {
                 // It is gone: see `prune`.
                 ErrorKind::NoNode => node.path.clear(),

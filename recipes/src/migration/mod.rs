@@ -130,4 +130,5 @@ pub use error::Error;
 pub use manager::MigrationManager;
 pub use model::{AppliedMigration, Outcome, Plan};
 pub use plan::Difference;
+pub(crate) use plan::META;
 pub use set::{MigrationSet, MigrationSetBuilder, Operations};

@@ -12,7 +12,7 @@ use super::record::MigrationRecord;
 use crate::order::numbers_tell;
 
 /// The start of the names of Curator's metadata.
-pub(super) const META: &str = "meta-";
+pub(crate) const META: &str = "meta-";
 
 /// A migration, as its metadata must be.
 #[derive(Debug, Clone)]

@@ -23,7 +23,7 @@ use super::deadline::may_be_of_a_deadline;
 use super::history::{Event, Lifecycle, Name, ProcessId};
 use super::options::ClientSettings;
 use super::seed;
-use super::shared_run::Run;
+use super::shared_run::{EPOCH, Run};
 
 /// An error that ends a workload: a bug of the code under test or of the workload.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -368,12 +368,13 @@ impl Client {
         )
     }
 
-    /// Returns a time of day that is the same for all clients, including those in other processes.
-    /// It begins in 1970.
+    /// Returns the time of day by the clock of the servers. It is the same for all clients, also in
+    /// other processes.
     #[must_use]
     pub fn time_of_day(&self) -> SystemTime {
         let remote = self.run().shared.remote.as_ref();
-        SystemTime::UNIX_EPOCH + remote.map_or_else(|| self.run().elapsed(), |remote| remote.now())
+        let simulated = || SystemTime::UNIX_EPOCH + EPOCH + self.run().elapsed();
+        remote.map_or_else(simulated, |remote| remote.time_of_day())
     }
 
     /// Returns the session timeout of the client.

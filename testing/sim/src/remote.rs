@@ -1,6 +1,6 @@
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::SystemTime;
 
 use crate::history::{Event, HoldMode, Name, ProcessId, UseOutcome};
 
@@ -9,8 +9,8 @@ pub trait Remote: Send + Sync {
     /// Records an event at the present time.
     fn record(&self, who: ProcessId, event: Event);
 
-    /// Returns the time, which is the same in all processes.
-    fn now(&self) -> Duration;
+    /// Returns the time of day, by a clock that agrees with that of the servers.
+    fn time_of_day(&self) -> SystemTime;
 
     /// Returns a number that is unique in this run, and higher than all earlier ones.
     fn number(&self) -> u64;

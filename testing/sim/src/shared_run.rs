@@ -16,6 +16,9 @@ use super::history::{Event, History, Name, ProcessId};
 use super::remote::Remote;
 use super::resource::FencedResource;
 
+/// The time of day at the start of every run, since 1970: that of the servers and of the clients.
+pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
 /// The state that the clients of a run share: the history, the clock, and the phase of the faults.
 ///
 /// Cheap to clone: clones are the same run.

@@ -8,7 +8,9 @@ mod names;
 mod node;
 mod openapi;
 mod precondition;
+mod services;
 mod watch;
+mod why;
 mod write;
 
 pub(crate) use backup::backup;
@@ -18,5 +20,7 @@ pub(crate) use diff::diff;
 pub(crate) use names::names;
 pub(crate) use node::{node_json, raw_response, wants_raw};
 pub(crate) use openapi::openapi;
+pub(crate) use services::services_json;
 pub(crate) use watch::watch;
+pub(crate) use why::{recipes_json, why_json};
 pub(crate) use write::{creatable, delete, post, put};

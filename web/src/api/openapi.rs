@@ -38,5 +38,8 @@ mod tests {
         ] {
             assert_eq!(operations(path), ["get"], "{path}");
         }
+        for path in ["/why/{path}", "/recipes/{path}", "/services/{path}"] {
+            assert_eq!(operations(path), ["get"], "{path}");
+        }
     }
 }

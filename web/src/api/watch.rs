@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 
-use crate::live::{NoRoom, events};
+use crate::live::{NoRoom, Scope, events};
 use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::state::Web;
 use crate::visit::Visit;
@@ -19,8 +19,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// `GET /api/v1/watch/…`
 pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/api/v1/watch"])?;
+    let scope = visit.query.get("scope").map_or(Some(Scope::Node), Scope::of);
+    let scope =
+        scope.ok_or_else(|| Problem::usage("The scope has to be node, recipe or subtree."))?;
     let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
-    let viewing = web.hub.view(&path).map_err(|NoRoom| full())?;
+    let viewing = web.hub.view(&path, scope).map_err(|NoRoom| full())?;
     let stream = Sse::new(events(viewing, seat));
     Ok(stream.keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }

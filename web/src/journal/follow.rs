@@ -12,7 +12,7 @@ use zk_curator::{
 };
 
 use super::book::{Book, FoundChange};
-use super::known::{KnownNodes, MOST_NODES};
+use super::known::{KnownNodes, MOST_KNOWN};
 use super::ledger::{Marks, Seen};
 use super::value::JournalValue;
 use crate::live::{Freshness, News};
@@ -261,7 +261,7 @@ impl Journal {
                 }
                 let names = list.ok().and_then(ReadResult::into_children).unwrap_or_default();
                 for name in names {
-                    if visited + todo.len() >= MOST_NODES || known.is_full() {
+                    if visited + todo.len() >= MOST_KNOWN || known.is_full() {
                         is_complete = false;
                         break;
                     }

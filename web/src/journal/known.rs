@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::value::JournalValue;
 
 /// The maximum number of nodes.
-pub(crate) const MOST_NODES: usize = 5_000;
+pub(crate) const MOST_KNOWN: usize = 5_000;
 /// The maximum number of bytes of all values and paths.
 const MOST_BYTES: usize = 2 << 20;
 
@@ -47,7 +47,7 @@ impl KnownNodes {
 
     /// Returns `true` if there is no room for another node.
     pub(super) fn is_full(&self) -> bool {
-        self.nodes.len() >= MOST_NODES || self.bytes >= MOST_BYTES
+        self.nodes.len() >= MOST_KNOWN || self.bytes >= MOST_BYTES
     }
 
     /// Keeps a node as far as there is room: without its value, or not at all.
@@ -83,10 +83,10 @@ mod tests {
     fn the_number_of_nodes_is_bounded() {
         let mut known = KnownNodes::default();
         known.set_complete(true);
-        for n in 0..2 * MOST_NODES {
+        for n in 0..2 * MOST_KNOWN {
             known.put(&format!("/{n}"), node(1));
         }
-        assert_eq!(known.paths().len(), MOST_NODES);
+        assert_eq!(known.paths().len(), MOST_KNOWN);
         assert!(!known.is_complete());
         known.remove("/0");
         known.put("/new", node(1));

@@ -9,19 +9,26 @@ use zk_curator::internal::{Locked, sleep};
 
 use super::news::News;
 use super::room::Room;
+use super::scope::Scope;
 use super::shared::{MemoKey, SharedRead};
 use crate::paths::parent_of;
 
 /// The time for which a path is watched after its last viewer has left.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// The watched paths: one recursive watch for each of them, whatever the number of its viewers.
+/// The levels above a node at which its recipe may be.
+const ABOVE: usize = 4;
+
+/// The watched paths: one recursive watch for each of them and each scope, whatever the number of
+/// its viewers.
 #[derive(Debug)]
 pub(crate) struct Hub {
     zk: CuratorFramework,
     most: usize,
-    rooms: Locked<BTreeMap<String, Arc<Room>>>,
+    rooms: Locked<Rooms>,
 }
+
+type Rooms = BTreeMap<(String, Scope), Arc<Room>>;
 
 /// Too many paths are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +52,8 @@ impl Hub {
     }
 
     /// Begins to view a path, which need not exist.
-    pub(crate) fn view(self: &Arc<Self>, path: &str) -> Result<Viewing, NoRoom> {
-        let (room, is_new) = self.enter(path)?;
+    pub(crate) fn view(self: &Arc<Self>, path: &str, scope: Scope) -> Result<Viewing, NoRoom> {
+        let (room, is_new) = self.enter(path, scope)?;
         if is_new {
             let (hub, own) = (Arc::clone(self), Arc::clone(&room));
             let (then, ended) = (Arc::clone(self), Arc::clone(&room));
@@ -57,22 +64,23 @@ impl Hub {
     }
 
     /// Takes a seat in the room of a path. Returns `true` if the room is new.
-    fn enter(&self, path: &str) -> Result<(Arc<Room>, bool), NoRoom> {
+    fn enter(&self, path: &str, scope: Scope) -> Result<(Arc<Room>, bool), NoRoom> {
         let mut rooms = self.rooms.lock();
-        if let Some(room) = rooms.get(path) {
+        let key = (path.to_owned(), scope);
+        if let Some(room) = rooms.get(&key) {
             room.seats.modify(|seats| seats.viewers += 1);
             return Ok((Arc::clone(room), false));
         }
         if rooms.len() >= self.most {
             let empty = rooms.values().find(|room| room.seats.look(|seats| seats.viewers == 0));
-            let empty = empty.map(|room| room.path.clone()).ok_or(NoRoom)?;
+            let empty = empty.map(|room| key_of(room)).ok_or(NoRoom)?;
             if let Some(room) = rooms.remove(&empty) {
                 room.seats.modify(|seats| seats.is_evicted = true);
             }
         }
-        let room = Arc::new(Room::new(path.to_owned()));
+        let room = Arc::new(Room::new(path.to_owned(), scope));
         room.seats.modify(|seats| seats.viewers = 1);
-        rooms.insert(path.to_owned(), Arc::clone(&room));
+        rooms.insert(key, Arc::clone(&room));
         Ok((room, true))
     }
 
@@ -119,8 +127,7 @@ impl Hub {
         key: MemoKey,
         read: impl FnOnce() -> F,
     ) -> Result<SharedRead, E> {
-        let room = self.rooms.lock().get(path).cloned();
-        match room.filter(|room| room.is_fresh()) {
+        match self.room_of(path, &key).filter(|room| room.is_fresh()) {
             Some(room) => room.memo.get(key, read).await,
             None => read().await,
         }
@@ -131,25 +138,58 @@ impl Hub {
         self.rooms.lock().values().for_each(|room| room.memo.forget());
     }
 
+    /// Returns the room that forgets a read with every change that it shows.
+    fn room_of(&self, path: &str, key: &MemoKey) -> Option<Arc<Room>> {
+        let own = || self.room(path, Scope::Node);
+        match key {
+            MemoKey::Node(_) | MemoKey::Children(..) => own().or_else(|| self.recipe_room(path)),
+            // Without the room of the recipe, the page follows its node.
+            MemoKey::Card(_) => self.recipe_room(path).or_else(own),
+            MemoKey::Why(_) => self.recipe_room(path),
+            MemoKey::Recipes | MemoKey::Services => self.room(path, Scope::Subtree),
+        }
+    }
+
+    /// Notes how long the read of a subtree took, which decides how often its viewers read it.
+    pub(crate) fn paced(&self, path: &str, took: Duration) {
+        if let Some(room) = self.room(path, Scope::Subtree) {
+            room.paced(took);
+        }
+    }
+
+    fn room(&self, path: &str, scope: Scope) -> Option<Arc<Room>> {
+        self.rooms.lock().get(&(path.to_owned(), scope)).cloned()
+    }
+
+    /// Returns the room of the nearest viewed recipe at a node or above it.
+    fn recipe_room(&self, path: &str) -> Option<Arc<Room>> {
+        let mut at = path;
+        for _ in 0..=ABOVE {
+            if let Some(room) = self.room(at, Scope::Recipe) {
+                return Some(room);
+            }
+            at = parent_of(at)?;
+        }
+        None
+    }
+
     /// Forgets the shared reads that show a node which this process has changed. So a user who is
     /// redirected after a change sees it.
     pub(crate) fn forget(&self, path: &str) {
-        let rooms = self.rooms.lock();
-        // A page shows a node, its children, and their numbers of children.
-        let mut above = Some(path);
-        for _ in 0..3 {
-            let Some(shown) = above else { break };
-            if let Some(room) = rooms.get(shown) {
-                room.memo.forget();
-            }
-            above = parent_of(shown);
+        for room in self.rooms.lock().values().filter(|room| room.scope.shows(&room.path, path)) {
+            room.memo.forget();
         }
     }
 }
 
-fn remove(rooms: &mut BTreeMap<String, Arc<Room>>, room: &Arc<Room>) {
-    if rooms.get(&room.path).is_some_and(|present| Arc::ptr_eq(present, room)) {
-        rooms.remove(&room.path);
+fn key_of(room: &Room) -> (String, Scope) {
+    (room.path.clone(), room.scope)
+}
+
+fn remove(rooms: &mut Rooms, room: &Arc<Room>) {
+    let key = key_of(room);
+    if rooms.get(&key).is_some_and(|present| Arc::ptr_eq(present, room)) {
+        rooms.remove(&key);
     }
 }
 

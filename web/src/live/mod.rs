@@ -3,10 +3,12 @@
 mod hub;
 mod news;
 mod room;
+mod scope;
 mod shared;
 mod sse;
 
 pub(crate) use hub::{Hub, NoRoom};
 pub(crate) use news::{Freshness, News};
+pub(crate) use scope::Scope;
 pub(crate) use shared::{MemoKey, SharedRead};
 pub(crate) use sse::events;

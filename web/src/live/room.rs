@@ -4,17 +4,16 @@ use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::internal::{Signal, sleep, sleep_until};
+use zk_curator::internal::{Locked, Signal, sleep, sleep_until};
 use zk_curator::watch::PersistentWatch;
-use zk_curator::{
-    CuratorFramework, ErrorKind, EventType, PersistentEvent, WatchEnded, WatchedEvent,
-};
+use zk_curator::{CuratorFramework, ErrorKind, PersistentEvent, WatchEnded};
 
 use super::news::{Freshness, News};
+use super::scope::Scope;
 use super::shared::Memo;
 
-/// The shortest time between two announcements.
-const PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause between two announcements, however long the reads take.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The pause before another attempt to add the watch.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -22,9 +21,12 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) path: String,
+    pub(super) scope: Scope,
     pub(super) news: Signal<News>,
     pub(super) seats: Signal<Seats>,
     pub(super) memo: Memo,
+    /// The time between two announcements that the last read asks for.
+    pace: Locked<Duration>,
 }
 
 /// The viewers of a room.
@@ -36,9 +38,19 @@ pub(super) struct Seats {
 }
 
 impl Room {
-    pub(super) fn new(path: String) -> Self {
+    pub(super) fn new(path: String, scope: Scope) -> Self {
         let (news, seats) = (Signal::new(News::first()), Signal::default());
-        Self { path, news, seats, memo: Memo::default() }
+        Self { path, scope, news, seats, memo: Memo::default(), pace: Locked::default() }
+    }
+
+    /// Notes how long a read of the whole subtree took. At most a tenth of the time is spent with
+    /// such reads.
+    pub(super) fn paced(&self, took: Duration) {
+        *self.pace.lock() = took.saturating_mul(9).min(LONGEST_PAUSE);
+    }
+
+    fn pause(&self) -> Duration {
+        self.scope.pause().max(*self.pace.lock())
     }
 
     /// Returns `true` if reads may be shared: every change since is known.
@@ -79,20 +91,25 @@ impl Room {
     async fn listen(&self, mut watch: PersistentWatch) -> WatchEnded {
         // The time at which a change is announced, and the earliest time of the next one.
         let (mut due, mut earliest) = (None, Instant::now());
+        let mut announced = Instant::now();
         loop {
+            let next = due.or_else(|| self.scope.tick().map(|tick| announced + tick));
             let event = tokio::select! {
                 event = watch.next() => event,
-                () = until(due) => {
+                () = until(next) => {
                     due = None;
-                    earliest = Instant::now() + PAUSE;
+                    announced = Instant::now();
+                    earliest = announced + self.pause();
                     self.announce();
                     continue;
                 }
             };
             match event {
                 Some(PersistentEvent::Changed(event)) => {
-                    if self.concerns(&event) {
-                        self.memo.forget();
+                    if self.scope.concerns(&self.path, &event) {
+                        if self.scope.forgets_at_once() {
+                            self.memo.forget();
+                        }
                         due.get_or_insert(earliest.max(Instant::now()));
                     }
                 }
@@ -106,19 +123,9 @@ impl Room {
         }
     }
 
-    /// Returns `true` if a page of this path shows the change: that of the node, of a child, or of
-    /// the number of children of a child.
-    fn concerns(&self, event: &WatchedEvent) -> bool {
-        let is_birth_or_death =
-            matches!(event.event_type, EventType::NodeCreated | EventType::NodeDeleted);
-        match levels_below(&self.path, &event.path) {
-            Some(0 | 1) => true,
-            Some(2) => is_birth_or_death,
-            _ => false,
-        }
-    }
-
     fn announce(&self) {
+        // Before the news, so that a read after them is not an older one.
+        self.memo.forget();
         self.news.modify(|news| news.generation += 1);
     }
 
@@ -148,46 +155,5 @@ async fn until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => pending().await,
-    }
-}
-
-/// Returns the number of levels of `path` below `root`; `None` if it is elsewhere.
-fn levels_below(root: &str, path: &str) -> Option<usize> {
-    let root = if root == "/" { "" } else { root };
-    let rest = path.strip_prefix(root)?;
-    match rest {
-        "" | "/" => Some(0),
-        rest if rest.starts_with('/') => Some(rest.matches('/').count()),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_are_counted_by_whole_names() {
-        for (root, path, levels) in [
-            ("/", "/", Some(0)),
-            ("/", "/a", Some(1)),
-            ("/a", "/a", Some(0)),
-            ("/a", "/a/b/c", Some(2)),
-            ("/a", "/ab", None),
-            ("/a/b", "/a", None),
-        ] {
-            assert_eq!(levels_below(root, path), levels, "{root} {path}");
-        }
-    }
-
-    #[test]
-    fn deep_changes_do_not_count() {
-        let room = Room::new("/a".to_owned());
-        let concerns = |kind, path: &str| room.concerns(&WatchedEvent::new(kind, path.to_owned()));
-        assert!(concerns(EventType::NodeDataChanged, "/a"));
-        assert!(concerns(EventType::NodeDataChanged, "/a/b"));
-        assert!(concerns(EventType::NodeCreated, "/a/b/c"));
-        assert!(!concerns(EventType::NodeDataChanged, "/a/b/c"));
-        assert!(!concerns(EventType::NodeCreated, "/a/b/c/d"));
     }
 }

@@ -5,16 +5,22 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use zk_curator::internal::Locked;
 
-use crate::reads::{Listing, ListingQuery, NodeRead};
+use crate::reads::{CardRead, Listing, ListingQuery, NodeRead, RecipesRead, ServicesRead, WhyRead};
 
 /// The maximum number of different reads of one path that are kept.
 const MOST: usize = 8;
 
-/// A read of a path.
+/// A read of a path, or of a node below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MemoKey {
-    Node,
-    Children(ListingQuery),
+    /// A node. The room of a recipe has several, so the key has the path.
+    Node(String),
+    Children(String, ListingQuery),
+    /// The recipe on the page of a node.
+    Card(String),
+    Why(String),
+    Recipes,
+    Services,
 }
 
 /// The result of a read.
@@ -22,6 +28,10 @@ pub(crate) enum MemoKey {
 pub(crate) enum SharedRead {
     Node(Arc<NodeRead>),
     Children(Arc<Listing>),
+    Card(Arc<CardRead>),
+    Why(Arc<WhyRead>),
+    Recipes(Arc<RecipesRead>),
+    Services(Arc<ServicesRead>),
 }
 
 /// The reads of one path since its last change.

@@ -8,7 +8,7 @@ use axum::response::Response;
 use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
-use super::head::Head;
+use super::head::{Head, View};
 use super::restore::{ChoiceView, PlanView, choice_views, plan_of, plan_view};
 use crate::fields::query;
 use crate::paths::{UrlError, url_of};
@@ -94,13 +94,13 @@ impl DataPage {
         let url = url_of(path);
         // The node of a restore need not exist.
         let stat = web.zk.exists(path).await?;
-        let children = stat.map_or(0, |stat| i64::from(stat.num_children));
+        let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
         let mut frame = Frame::new(web, Some(&visit.viewer), "").await;
         path.clone_into(&mut frame.path);
         let limit = web.uploads.most_bytes();
         Ok(Self {
             frame,
-            head: Head::new(web, path, children, false).in_view("data"),
+            head: Head { children, ..Head::of_view(web, path, View::Data) },
             full_path: visible(path).into_owned(),
             backup_url: format!("{}/api/v1/backup{url}", web.base),
             data_url: format!("{}/data{url}", web.base),

@@ -4,6 +4,8 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use tracing::error;
 
+use crate::live::Scope;
+use crate::paths::url_of;
 use crate::problem::{Problem, ProblemKind};
 use crate::security::{Means, Viewer};
 use crate::show::{duration, visible};
@@ -44,7 +46,8 @@ pub(super) struct PageLink {
 }
 
 /// The pages of the navigation. A new page gets a line here, and a route.
-const PAGES: [(&str, &str); 2] = [("Tree", "/tree"), ("Help", "/help")];
+const PAGES: &[(&str, &str)] =
+    &[("Tree", "/tree"), ("Recipes", "/recipes"), ("Services", "/services"), ("Help", "/help")];
 
 impl Frame {
     /// Returns the frame of a page. `page` is its address, as in the navigation. Clients that have
@@ -79,7 +82,7 @@ impl Frame {
             path: String::new(),
             live: String::new(),
             pages: if viewer.is_some() {
-                PAGES.into_iter().map(link).collect()
+                PAGES.iter().copied().map(link).collect()
             } else {
                 Vec::new()
             },
@@ -103,6 +106,17 @@ impl Frame {
         path.clone_into(&mut self.path);
         if web.live {
             self.live = format!("{}/api/v1/watch{url}", self.base);
+        }
+        self
+    }
+
+    /// Makes it the frame of a page about a node that follows everything below `root`: a recipe, or
+    /// a subtree.
+    pub(super) fn following(mut self, web: &Web, path: &str, root: &str, scope: Scope) -> Self {
+        path.clone_into(&mut self.path);
+        if web.live {
+            let (url, scope) = (url_of(root), scope.name());
+            self.live = format!("{}/api/v1/watch{url}?scope={scope}", self.base);
         }
         self
     }

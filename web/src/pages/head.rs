@@ -9,15 +9,43 @@ use crate::state::Web;
 pub(super) struct Head {
     pub(super) crumbs: Vec<Crumb>,
     pub(super) heading: String,
-    /// The number of children.
+    /// The number of children; empty if it was not read.
     pub(super) children: String,
     pub(super) tree_url: String,
     pub(super) node_url: String,
-    pub(super) is_tree: bool,
     pub(super) data_url: String,
     pub(super) changes_url: String,
-    /// The name of the view: `tree`, `node`, `data` or `changes`.
-    pub(super) view: &'static str,
+    pub(super) why_url: String,
+    pub(super) recipes_url: String,
+    pub(super) services_url: String,
+    pub(super) view: View,
+}
+
+/// A page about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    Tree,
+    Node,
+    Why,
+    Recipes,
+    Services,
+    Data,
+    Changes,
+}
+
+impl View {
+    /// Returns the address of the view of the root.
+    pub(super) const fn address(self) -> &'static str {
+        match self {
+            Self::Tree => "/tree",
+            Self::Node => "/node",
+            Self::Why => "/why",
+            Self::Recipes => "/recipes",
+            Self::Services => "/services",
+            Self::Data => "/data",
+            Self::Changes => "/changes",
+        }
+    }
 }
 
 /// A node on the way from the root.
@@ -30,9 +58,14 @@ pub(super) struct Crumb {
 
 impl Head {
     pub(super) fn new(web: &Web, path: &str, children: i64, is_tree: bool) -> Self {
+        let view = if is_tree { View::Tree } else { View::Node };
+        Self { children: children.to_string(), ..Self::of_view(web, path, view) }
+    }
+
+    /// Returns the head of a page that does not know the number of children.
+    pub(super) fn of_view(web: &Web, path: &str, view: View) -> Self {
         let url = url_of(path);
-        let view = if is_tree { "tree" } else { "node" };
-        let link = |url: &str| format!("{}/{view}{url}", web.base);
+        let link = |url: &str| format!("{}{}{url}", web.base, view.address());
         let mut crumbs = vec![Crumb {
             // A namespace has a root of its own.
             name: visible(&web.zk.server_path("/")).into_owned(),
@@ -53,19 +86,20 @@ impl Head {
         Self {
             crumbs,
             heading,
-            children: children.to_string(),
+            children: String::new(),
             tree_url: format!("{}/tree{url}", web.base),
             node_url: format!("{}/node{url}", web.base),
             data_url: format!("{}/data{url}", web.base),
             changes_url: format!("{}/changes{url}", web.base),
-            is_tree,
+            why_url: format!("{}/why{url}", web.base),
+            recipes_url: format!("{}/recipes{url}", web.base),
+            services_url: format!("{}/services{url}", web.base),
             view,
         }
     }
 
-    /// Makes it the head of another view.
-    pub(super) const fn in_view(mut self, view: &'static str) -> Self {
-        self.view = view;
-        self
+    /// Returns `true` if the page is this view: for the template.
+    pub(super) fn shows(&self, view: &str) -> bool {
+        self.view.address().trim_start_matches('/') == view
     }
 }

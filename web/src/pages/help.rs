@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
-use crate::journal::{MOST_CHANGES, MOST_NODES, MOST_VALUE};
-use crate::reads::{PAGE, SORTABLE};
+use crate::journal::{MOST_CHANGES, MOST_KNOWN, MOST_VALUE};
+use crate::reads::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES, PAGE, SORTABLE};
 use crate::show::{MOST_SHOWN, size};
 use crate::state::Web;
 use crate::transfer::MOST_COMPARED;
@@ -35,6 +35,12 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
             bytes(MOST_SHOWN)
         ),
         format!(
+            "Recipes are searched in at most {MOST_NODES} nodes, and fewer if their data are \
+             large. A page says if nodes are missing."
+        ),
+        format!("A label is cut after {LONGEST_LABEL} bytes."),
+        format!("At most {MOST_INSTANCES} instances of services are read."),
+        format!(
             "A request has at most {}, the jute.maxbuffer of the servers.",
             bytes(web.max_body)
         ),
@@ -44,7 +50,7 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         ),
         format!(
             "The newest {MOST_CHANGES} changes below a node are kept, the first {} of a value, and \
-             the old values of up to {MOST_NODES} nodes.",
+             the old values of up to {MOST_KNOWN} nodes.",
             bytes(MOST_VALUE)
         ),
     ];

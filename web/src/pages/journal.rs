@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
-use super::head::Head;
+use super::head::{Head, View};
 use crate::journal::{
-    ChangeKind, JournalValue, MOST_CHANGES, MOST_NODES, MOST_VALUE, NoJournal, RecordedChange,
+    ChangeKind, JournalValue, MOST_CHANGES, MOST_KNOWN, MOST_VALUE, NoJournal, RecordedChange,
 };
 use crate::live::Freshness;
 use crate::paths::url_of;
@@ -63,7 +63,7 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
     let view = web.journals.view(&path).map_err(|NoJournal| full())?;
     let state = view.page(after);
     let children = web.zk.exists(&path).await?;
-    let children = children.map_or(0, |stat| i64::from(stat.num_children));
+    let children = children.map(|stat| stat.num_children.to_string()).unwrap_or_default();
     let url = url_of(&path);
     let mut frame = Frame::new(&web, Some(&visit.viewer), "").await;
     path.clone_into(&mut frame.path);
@@ -76,7 +76,7 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
     let total = state.changes.len();
     let page = ChangesPage {
         frame,
-        head: Head::new(&web, &path, children, false).in_view("changes"),
+        head: Head { children, ..Head::of_view(&web, &path, View::Changes) },
         full_path: visible(&path).into_owned(),
         summary: format!(
             "{} created, {} changed and {} deleted",
@@ -97,7 +97,7 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
         hide_url: format!("{}/changes{url}?after={}", web.base, state.last),
         limits: format!(
             "The newest {MOST_CHANGES} changes are kept, and the first {} of a value. The old \
-             value of a node is known for up to {MOST_NODES} nodes.",
+             value of a node is known for up to {MOST_KNOWN} nodes.",
             size(u64::try_from(MOST_VALUE).unwrap_or(u64::MAX))
         ),
     };

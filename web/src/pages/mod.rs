@@ -1,5 +1,6 @@
 //! The pages: handlers, and views of nodes.
 
+mod card;
 mod change;
 mod data;
 mod data_form;
@@ -11,8 +12,11 @@ mod journal;
 mod login;
 mod node;
 mod problem;
+mod recipes;
 mod restore;
+mod services;
 mod tree;
+mod why;
 
 pub(crate) use change::change;
 pub(crate) use data::data;
@@ -22,4 +26,7 @@ pub(crate) use journal::journal;
 pub(crate) use login::{sign_in, sign_in_page, sign_out};
 pub(crate) use node::{node, raw};
 pub(crate) use problem::problem_page;
+pub(crate) use recipes::recipes;
+pub(crate) use services::services;
 pub(crate) use tree::{go, root, tree};
+pub(crate) use why::why;

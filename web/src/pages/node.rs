@@ -5,15 +5,17 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use zk_curator::Stat;
+use zk_curator::{SessionId, Stat};
 
+use super::card::{RecipeCard, card_of, followed};
 use super::edit::EditForm;
 use super::frame::{Frame, render};
 use super::head::Head;
 use crate::api::{node_json, raw_response, wants_raw};
+use crate::live::Scope;
 use crate::paths::url_of;
 use crate::problem::RequestResult;
-use crate::reads::{DataRead, Kinds, NodeRead};
+use crate::reads::{CardRead, DataRead, Kinds, KnownSessions, NodeRead};
 use crate::show::{
     AclLine, DataView, NodeKind, QuotaLine, acl_lines, data_view, now_ms, quota_lines, size,
     visible, when,
@@ -27,6 +29,10 @@ struct NodePage {
     frame: Frame,
     head: Head,
     full_path: String,
+    /// The place of the node in a recipe.
+    card: Option<RecipeCard>,
+    /// The reason why a recipe cannot be recognised; empty for most nodes.
+    no_card: String,
     /// The data, unless they are hidden.
     shown: Option<DataView>,
     /// The reason why the data are hidden.
@@ -70,18 +76,21 @@ const TOO_LARGE: &str = "The data are larger than this explorer accepts.";
 /// `GET /node/…` and `GET /api/v1/node/…`
 pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/node", "/api/v1/node"])?;
-    let node = web.node(&path).await?;
+    let is_page = visit.format == Format::Html && !wants_raw(&visit.headers);
+    let card = async { if is_page { web.card(&path).await.map(Some) } else { Ok(None) } };
+    let (node, card) = tokio::try_join!(web.node(&path), card)?;
     let is_redacted = web.redaction.hides(&path);
     if wants_raw(&visit.headers) {
         return raw_response(&node, is_redacted);
     }
-    if visit.format == Format::Json {
-        return Ok(node_json(&path, &node, is_redacted));
-    }
-    let frame =
-        Frame::new(&web, Some(&visit.viewer), "").await.of_node(&web, &path, &url_of(&path));
+    let Some(card) = card else { return Ok(node_json(&path, &node, is_redacted)) };
+    let frame = Frame::new(&web, Some(&visit.viewer), "").await;
+    let frame = match followed(&path, &card) {
+        Some(recipe) => frame.following(&web, &path, recipe, Scope::Recipe),
+        None => frame.of_node(&web, &path, &url_of(&path)),
+    };
     let as_dump = visit.query.get("as") == Some("hex");
-    Ok(render(&page(&web, frame, &path, &node, as_dump)))
+    Ok(render(&page(&web, frame, &path, &node, &card, as_dump)))
 }
 
 /// `GET /raw/…`: the data as a download.
@@ -106,8 +115,19 @@ pub(super) fn shown_data(
     }
 }
 
-fn page(web: &Web, frame: Frame, path: &str, node: &NodeRead, as_dump: bool) -> NodePage {
+fn page(
+    web: &Web,
+    frame: Frame,
+    path: &str,
+    node: &NodeRead,
+    card: &CardRead,
+    as_dump: bool,
+) -> NodePage {
     let stat = &node.stat;
+    // The servers are not asked for a node that has nothing to do with a session.
+    let has_session = stat.is_ephemeral() || matches!(card, CardRead::Found(_));
+    let known = has_session.then(|| web.known_sessions.present());
+    let (card, no_card) = card_of(web, path, card, known.as_ref());
     let now = now_ms();
     let (shown, hidden) = shown_data(web, path, &node.data, as_dump);
     let head = Head::new(web, path, i64::from(stat.num_children), false);
@@ -117,6 +137,8 @@ fn page(web: &Web, frame: Frame, path: &str, node: &NodeRead, as_dump: bool) -> 
         if shown.is_some() { format!("{}/raw{}", web.base, url_of(path)) } else { String::new() };
     NodePage {
         full_path: visible(path).into_owned(),
+        card,
+        no_card,
         is_dump: as_dump,
         dump_url: format!("{}?as=hex", head.node_url),
         raw_url,
@@ -127,7 +149,7 @@ fn page(web: &Web, frame: Frame, path: &str, node: &NodeRead, as_dump: bool) -> 
         has_children: stat.num_children > 0,
         version: stat.version,
         sentence: sentence(stat, now),
-        facts: facts(web, stat, now),
+        facts: facts(web, stat, known.as_ref(), now),
         kinds_sentence: kinds_sentence(&node.kinds),
         kinds: kinds(&node.kinds),
         acl: node.acl.as_deref().map(acl_lines).unwrap_or_default(),
@@ -169,7 +191,7 @@ fn sentence(stat: &Stat, now: i64) -> String {
     format!("Changed {changed}, version {}. Created {created}.", stat.version)
 }
 
-fn facts(web: &Web, stat: &Stat, now: i64) -> Vec<Fact> {
+fn facts(web: &Web, stat: &Stat, known: Option<&KnownSessions>, now: i64) -> Vec<Fact> {
     let plain =
         |name, value: String| Fact { name, value, datetime: String::new(), title: String::new() };
     let time = |name, ms| {
@@ -182,6 +204,7 @@ fn facts(web: &Web, stat: &Stat, now: i64) -> Vec<Fact> {
         let own = web.zk.session().is_some_and(|session| session.id.get() == stat.ephemeral_owner);
         let whose = if own { " (this explorer)" } else { "" };
         facts.push(plain("Owner session", format!("{:#x}{whose}", stat.ephemeral_owner)));
+        facts.extend(known.into_iter().flat_map(|known| owner_facts(stat, known)));
     }
     facts.extend([
         plain("Size", format!("{} ({length} bytes)", size(length))),
@@ -195,6 +218,24 @@ fn facts(web: &Web, stat: &Stat, now: i64) -> Vec<Fact> {
         plain("Children changed by zxid", format!("{:#x}", stat.pzxid)),
     ]);
     facts
+}
+
+/// Returns the connection of the session that owns a node, as far as the servers told it.
+fn owner_facts(stat: &Stat, known: &KnownSessions) -> Vec<Fact> {
+    let words = known.facts.describe(Some(SessionId::new(stat.ephemeral_owner)));
+    let age = known.words();
+    let fact = |name, value: &str| Fact {
+        name,
+        value: visible(value).into_owned(),
+        datetime: String::new(),
+        title: String::new(),
+    };
+    let client = if words.client.is_empty() { "unknown" } else { &words.client };
+    vec![
+        fact("Owner's client", client),
+        fact("Owner's connection", &words.state),
+        fact("Facts about sessions", &age),
+    ]
 }
 
 fn kinds_sentence(kinds: &Kinds) -> String {

@@ -3,9 +3,11 @@
 mod acl;
 mod data;
 mod dump;
+mod group;
 mod json;
 mod kind;
 mod quota;
+mod recipe;
 mod sides;
 mod size;
 mod text;
@@ -13,9 +15,13 @@ mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
 pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
+pub(crate) use group::RecipeGroup;
 pub(crate) use kind::{NodeKind, is_sequential, sequence_of};
 pub(crate) use quota::{QuotaLine, quota_lines};
+pub(crate) use recipe::{
+    ContenderView, contender_views, is_known, place_sentence, sentence, summary,
+};
 pub(crate) use sides::{SideRow, sides, value_lines};
 pub(crate) use size::size;
 pub(crate) use text::visible;
-pub(crate) use time::{duration, now_ms, when};
+pub(crate) use time::{When, duration, now_ms, when};

@@ -27,6 +27,7 @@ async fn explorer(most: usize) -> Explorer {
     };
     let impersonation = Impersonation::new(connect).most(most);
     let options = WebOptions::new().write(true).users(users).impersonate(impersonation);
+    let options = options.without_probe();
     let router = router(&zk, options);
     let owner = server.framework().authorization("digest", "ann:secret").build().unwrap();
     owner.start().await.unwrap();

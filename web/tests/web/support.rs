@@ -37,12 +37,28 @@ pub(crate) struct Browser {
 }
 
 impl Site {
+    /// Starts a server in memory, which can be asked no four-letter words.
     pub(crate) async fn start(options: WebOptions) -> Self {
-        let server = TestServer::in_memory().await;
+        Self::on(TestServer::in_memory().await, options.without_probe()).await
+    }
+
+    /// Starts a server on TCP.
+    pub(crate) async fn on_tcp(options: WebOptions) -> Self {
+        Self::on(TestServer::start().await, options).await
+    }
+
+    async fn on(server: TestServer, options: WebOptions) -> Self {
         let zk = server.framework().build().unwrap();
         zk.start().await.unwrap();
         let router = router(&zk, options);
         Self { server, zk, router }
+    }
+
+    /// Returns another client of the server, with a session of its own.
+    pub(crate) async fn client(&self) -> CuratorFramework {
+        let zk = self.server.framework().build().unwrap();
+        zk.start().await.unwrap();
+        zk
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Reply {

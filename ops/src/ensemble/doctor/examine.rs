@@ -25,6 +25,15 @@ use crate::tree::unreadable::UnreadableNodes;
 use crate::tree::walk;
 use crate::{path, text};
 
+/// The words by which servers are judged.
+pub(crate) const WORDS: [FourLetterWord; 6] = [
+    FourLetterWord::Srvr,
+    FourLetterWord::Mntr,
+    FourLetterWord::Conf,
+    FourLetterWord::Cons,
+    FourLetterWord::Wchs,
+    FourLetterWord::Dump,
+];
 /// The stats that are requested at a time.
 const STATS_AT_ONCE: usize = 512;
 /// The time limit of the session that shows the clock of its server.
@@ -88,15 +97,7 @@ fn has_errors(findings: &[DoctorFinding]) -> bool {
 /// # Errors
 /// As of [`EnsembleProbe::members`]. A server that does not respond is a finding.
 pub async fn examine(probe: &EnsembleProbe<'_>) -> Result<DoctorReport, Error> {
-    let words = [
-        FourLetterWord::Srvr,
-        FourLetterWord::Mntr,
-        FourLetterWord::Conf,
-        FourLetterWord::Cons,
-        FourLetterWord::Wchs,
-        FourLetterWord::Dump,
-    ];
-    let (members, reports) = probe.survey(&words).await?;
+    let (members, reports) = probe.survey(&WORDS).await?;
     let named = probe.named()?.len();
     let asked = members.servers.iter().map(|server| probe::settings(server, probe.options()));
     let settings = join_all(asked).await;

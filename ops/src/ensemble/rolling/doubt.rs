@@ -1,14 +1,16 @@
 //! The reasons why no further server is restarted.
 
 use std::fmt;
-use std::time::Duration;
 
-use super::super::flw::ServerMode;
-use super::super::probe::{Server, Trouble};
+use crate::ensemble::probe::ProbedServer;
+use crate::ensemble::trouble::ProbeTrouble;
+use crate::ensemble::words::ServerMode;
 
 /// A reason why no server may be restarted now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Doubt {
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum RollingDoubt {
     /// The configuration of the ensemble is not known, and so its quorum is not.
     MembersUnknown,
     /// A server without an ensemble.
@@ -18,63 +20,79 @@ pub(crate) enum Doubt {
     /// A quorum of groups or weights, which is not a majority of the members.
     Weighted,
     /// A server of the connect string that is not in the configuration.
-    NotAMember(Server),
-    /// Members whose client addresses are not known.
+    NotAMember(ProbedServer),
+    /// Servers that should be restarted, by id, and are not in the configuration.
+    NoSuchMember(Vec<u64>),
+    /// Members, by id, whose client addresses are not known.
     NoAddress(Vec<u64>),
-    /// The members are not those of the start.
+    /// The members, or the kinds of some, are not those of the start.
     MembersChanged,
+    /// The server does not serve, or its state is not known.
     NotServing {
-        server: Server,
-        trouble: Trouble,
+        /// The server.
+        server: ProbedServer,
+        /// The reason.
+        trouble: ProbeTrouble,
     },
     /// The server does not report its id.
-    NoId(Server),
+    NoId(ProbedServer),
     /// The server reports the id of another member.
     OtherMember {
-        server: Server,
+        /// The server, with its id in the configuration.
+        server: ProbedServer,
+        /// The id that it reports.
         id: u64,
     },
     /// The role is not one of the configured kind of member, or is not known.
     WrongRole {
-        server: Server,
+        /// The server.
+        server: ProbedServer,
+        /// The role that it reports.
         mode: Option<ServerMode>,
     },
     /// The server does not report its last transaction.
-    NoZxid(Server),
-    /// The server lacks transactions that the leader had one observation earlier.
-    Behind(Server),
+    NoZxid(ProbedServer),
+    /// The server lacks transactions that another one had one observation earlier.
+    Behind(ProbedServer),
+    /// No server leads.
     NoLeader,
     /// The number of servers that lead.
     Leaders(usize),
     /// The leader lacks transactions that a leader had before.
     WentBack {
+        /// The last transaction of a leader before.
         before: i64,
+        /// The last transaction of the leader.
         now: i64,
     },
     /// The restarted server lacks transactions that it had before.
-    OlderData(Server),
+    OlderData(ProbedServer),
     /// Nothing shows that the server has restarted.
-    NotRestarted(Server),
+    NotRestarted(ProbedServer),
     /// The server does not report how long it has had its role.
-    NoUptime(Server),
+    NoUptime(ProbedServer),
     /// The ensemble was in order at the end of the time, but not long enough.
     Unsettled,
-    /// An error that the doctor has found.
+    /// An error that the [doctor](crate::ensemble::doctor) has found.
     Doctor {
+        /// The server, or `ensemble`.
         subject: String,
+        /// A sentence about the subject, without it.
         text: String,
     },
 }
 
-impl Doubt {
+impl RollingDoubt {
     /// Returns `true` if waiting does not help.
-    pub(crate) const fn is_final(&self) -> bool {
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
         matches!(
             self,
             Self::Standalone
                 | Self::TooFewVoters(_)
                 | Self::Weighted
                 | Self::NotAMember(_)
+                | Self::NoSuchMember(_)
                 | Self::NoAddress(_)
                 | Self::MembersChanged
                 | Self::OtherMember { .. }
@@ -85,7 +103,7 @@ impl Doubt {
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for RollingDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MembersUnknown => {
@@ -99,10 +117,11 @@ impl fmt::Display for Doubt {
             Self::NotAMember(server) => {
                 write!(f, "{server} is not in the configuration of the ensemble")
             }
+            Self::NoSuchMember(ids) => {
+                write!(f, "{}: not in the configuration of the ensemble", names(ids))
+            }
             Self::NoAddress(ids) => {
-                let ids: Vec<_> = ids.iter().map(|id| format!("server.{id}")).collect();
-                let ids = ids.join(", ");
-                write!(f, "{ids}: no client address: name it in the connect string")
+                write!(f, "{}: no client address: name it in the connect string", names(ids))
             }
             Self::MembersChanged => f.write_str("the members of the ensemble have changed"),
             Self::NotServing { server, trouble } => write!(f, "{server}: {trouble}"),
@@ -115,7 +134,7 @@ impl fmt::Display for Doubt {
                 write!(f, "{server} does not report its role")
             }
             Self::NoZxid(server) => write!(f, "{server} does not report its last transaction"),
-            Self::Behind(server) => write!(f, "{server} is behind the leader"),
+            Self::Behind(server) => write!(f, "{server} is behind the other servers"),
             Self::NoLeader => f.write_str("no server leads"),
             Self::Leaders(leaders) => write!(f, "{leaders} servers lead"),
             Self::WentBack { before, now } => write!(
@@ -134,34 +153,8 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The error of a command that should restart a server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RestartError {
-    /// The command has failed. The text says how.
-    #[error("the command of {server} failed: {why}")]
-    Failed {
-        /// The server.
-        server: Server,
-        /// The exit code or the signal.
-        why: String,
-    },
-    /// The command was not started.
-    #[error("the command of {server} was not started: {why}")]
-    NotStarted {
-        /// The server.
-        server: Server,
-        /// The error of the operating system.
-        why: String,
-    },
-    /// The command was killed at the end of its time.
-    #[error("the command of {server} did not end within {within:?}")]
-    TimedOut {
-        /// The server.
-        server: Server,
-        /// The time limit.
-        within: Duration,
-    },
-    /// The user has stopped the command.
-    #[error("the command of {0} was killed")]
-    Killed(Server),
+/// Returns the names of members in the configuration.
+fn names(ids: &[u64]) -> String {
+    let names: Vec<_> = ids.iter().map(|id| format!("server.{id}")).collect();
+    names.join(", ")
 }

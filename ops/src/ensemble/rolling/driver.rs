@@ -1,51 +1,52 @@
-//! Performs a rolling restart: asks the servers, and runs the commands.
+//! Performs a rolling restart: observes the servers, and has them restarted.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::super::probe::Server;
-use super::doubt::RestartError;
-use super::events::{RollingEffect, RollingInput, RollingProgress};
+use super::events::{RollingEffect, RollingInput};
 use super::observation::Observation;
-use super::plan::Rolling;
+use super::plan::RollingPlanner;
+use super::report::{RollingProgress, RollingRestartError};
+use super::view::RollingView;
+use crate::ensemble::probe::ProbedServer;
 
-/// The means of a rolling restart.
-pub(crate) trait RollingMeans {
-    /// Returns the time since the start of the run.
-    fn now(&self) -> Duration;
+/// The shortest time between two observations.
+const SHORTEST: Duration = Duration::from_millis(1);
 
-    /// Asks all servers. A thorough observation has all findings of the doctor, and the members as
-    /// they are now.
+/// The means by which the caller restarts a server.
+pub trait RollingMeans {
+    /// Restarts a server. It may return before the server serves again: the run waits for that.
     ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    async fn observe(&self, is_thorough: bool) -> Observation;
-
-    /// Restarts a server.
+    /// The run waits for this future without a time limit, so it needs one of its own. If the
+    /// caller asks twice for the end of the run, the future is dropped.
     ///
-    /// # Cancel safety
-    /// Dropping the future kills the command. The server may have been restarted, or not.
-    async fn restart(&self, server: &Server) -> Result<(), RestartError>;
+    /// # Errors
+    /// The reason why the server is not known to have restarted. It ends the run.
+    fn restart(
+        &self,
+        server: &ProbedServer,
+    ) -> impl Future<Output = Result<(), RollingRestartError>> + Send;
 
-    /// Reports news.
-    fn report(&self, news: &RollingProgress);
+    /// Receives the progress of the run, and should return soon: the run waits for it. The default
+    /// ignores it.
+    fn report(&self, progress: &RollingProgress) {
+        let _ = progress;
+    }
 }
 
 /// Runs a rolling restart to its end. `every` is the time between two observations. `stop` returns
-/// when the user asks for the end: the run then ends before the next restart. If it returns again
-/// while a command runs, the command is killed.
-///
-/// # Cancel safety
-/// As for [`RollingMeans::restart`], if a command runs.
-pub(crate) async fn run(
-    rolling: &mut Rolling,
+/// when the caller asks for the end: the run then ends before the next restart. If it returns again
+/// while a server is restarted, that future is dropped.
+pub(super) async fn run(
+    planner: &mut RollingPlanner,
+    view: &impl RollingView,
     means: &impl RollingMeans,
     every: Duration,
     mut stop: impl AsyncFnMut(),
 ) {
-    let mut ticks = interval(every);
+    let mut ticks = interval(every.max(SHORTEST));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut effects = vec![RollingEffect::Observe { is_thorough: true }];
     loop {
@@ -54,112 +55,116 @@ pub(crate) async fn run(
                 let input = tokio::select! {
                     biased;
                     () = stop() => RollingInput::StopRequested,
-                    seen = observe(means, &mut ticks, is_thorough) => RollingInput::Observed(seen),
+                    seen = observe(view, &mut ticks, is_thorough) => RollingInput::Observed(seen),
                 };
-                rolling.step(input)
+                planner.step(input)
             }
             Some(RollingEffect::Restart(server)) => {
-                restart(rolling, means, &server, &mut ticks, &mut stop).await
+                let result = restart(planner, view, means, &server, &mut ticks, &mut stop).await;
+                planner.step(RollingInput::RestartEnded { at: view.now(), result })
             }
             _ => return,
         };
     }
 }
 
-/// Reports the news among effects, and returns the last of the others.
+/// Reports the progress among effects, and returns the last of the others.
 fn report(means: &impl RollingMeans, effects: Vec<RollingEffect>) -> Option<RollingEffect> {
     let mut last = None;
     for effect in effects {
         match effect {
-            RollingEffect::Report(news) => means.report(&news),
+            RollingEffect::Report(progress) => means.report(&progress),
             effect => last = Some(effect),
         }
     }
     last
 }
 
-async fn observe(
-    means: &impl RollingMeans,
-    ticks: &mut Interval,
-    is_thorough: bool,
-) -> Observation {
+async fn observe(view: &impl RollingView, ticks: &mut Interval, is_thorough: bool) -> Observation {
     ticks.tick().await;
-    means.observe(is_thorough).await
+    view.observe(is_thorough).await
 }
 
-/// Runs the command of a server, and observes until it ends. Returns the effects of its end.
+/// Restarts a server, and observes until that returns.
 async fn restart(
-    rolling: &mut Rolling,
+    planner: &mut RollingPlanner,
+    view: &impl RollingView,
     means: &impl RollingMeans,
-    server: &Server,
+    server: &ProbedServer,
     ticks: &mut Interval,
     stop: &mut impl AsyncFnMut(),
-) -> Vec<RollingEffect> {
-    let result = {
-        let mut command = pin!(means.restart(server));
-        loop {
-            let input = tokio::select! {
-                biased;
-                result = &mut command => break result,
-                () = stop() => RollingInput::StopRequested,
-                seen = observe(means, ticks, false) => RollingInput::Observed(seen),
-            };
-            let effects = rolling.step(input);
-            if report(means, effects) == Some(RollingEffect::Kill) {
-                break Err(RestartError::Killed(server.clone()));
-            }
+) -> Result<(), RollingRestartError> {
+    let mut restarting = pin!(means.restart(server));
+    loop {
+        let input = tokio::select! {
+            biased;
+            result = &mut restarting => return result,
+            () = stop() => RollingInput::StopRequested,
+            seen = observe(view, ticks, false) => RollingInput::Observed(seen),
+        };
+        let effects = planner.step(input);
+        if report(means, effects) == Some(RollingEffect::Drop) {
+            return Err(RollingRestartError::Stopped(server.clone()));
         }
-    };
-    rolling.step(RollingInput::CommandEnded { at: means.now(), result })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
     use std::future::pending;
+    use std::sync::{Mutex, MutexGuard};
 
     use tokio::sync::Semaphore;
 
-    use super::super::events::{RollingEnd, RollingRules};
+    use super::super::events::RollingRules;
+    use super::super::report::RollingEnd;
     use super::super::world::{Fate, World};
     use super::*;
 
     /// Restarts the servers of a world.
-    struct SimulatedMeans {
-        world: RefCell<World>,
-        /// Commands do not end.
+    struct Simulated {
+        world: Mutex<World>,
+        /// Restarts do not return.
         hangs: bool,
-        /// The requests to stop, which a command that hangs makes.
+        /// The requests to stop, which a restart that hangs makes.
         stops: Semaphore,
-        news: RefCell<Vec<RollingProgress>>,
+        progress: Mutex<Vec<RollingProgress>>,
     }
 
-    impl RollingMeans for SimulatedMeans {
+    impl Simulated {
+        fn world(&self) -> MutexGuard<'_, World> {
+            self.world.lock().expect("a world")
+        }
+    }
+
+    impl RollingView for Simulated {
         fn now(&self) -> Duration {
-            self.world.borrow().now
+            self.world().now
         }
 
         async fn observe(&self, is_thorough: bool) -> Observation {
-            self.world.borrow_mut().observe(&[], is_thorough)
+            self.world().observe(&[], is_thorough)
         }
+    }
 
-        async fn restart(&self, server: &Server) -> Result<(), RestartError> {
+    impl RollingMeans for Simulated {
+        async fn restart(&self, server: &ProbedServer) -> Result<(), RollingRestartError> {
             if self.hangs {
                 self.stops.add_permits(2);
                 pending::<()>().await;
             }
             let id = server.id.expect("a member");
-            self.world.borrow_mut().restart(id, Fate::Restarts(1));
+            self.world().restart(id, Fate::Restarts(1));
             Ok(())
         }
 
-        fn report(&self, news: &RollingProgress) {
-            self.news.borrow_mut().push(news.clone());
+        fn report(&self, progress: &RollingProgress) {
+            self.progress.lock().expect("progress").push(progress.clone());
         }
     }
 
-    /// Runs a restart of three servers to its end. Returns its end and its news.
-    async fn ended(hangs: bool) -> (RollingEnd, Vec<RollingProgress>) {
+    /// Runs a restart of three servers to its end. Returns its end and its progress.
+    async fn ended(hangs: bool, every: Duration) -> (RollingEnd, Vec<RollingProgress>) {
         let world = World::new(3, 0, true);
         let rules = RollingRules {
             targets: world.members().into_keys().collect(),
@@ -168,32 +173,35 @@ mod tests {
             pause: Duration::ZERO,
             is_dry_run: false,
         };
-        let mut rolling = Rolling::new(&world.found(), rules);
-        let (world, stops) = (RefCell::new(world), Semaphore::new(0));
-        let means = SimulatedMeans { world, hangs, stops, news: RefCell::default() };
-        let stop = async || means.stops.acquire().await.expect("a request").forget();
-        run(&mut rolling, &means, Duration::from_millis(1), stop).await;
-        let news = means.news.take();
-        (rolling.end().expect("an end").clone(), news)
+        let mut planner = RollingPlanner::new(&world.found(), rules);
+        let (world, stops) = (Mutex::new(world), Semaphore::new(0));
+        let simulated = Simulated { world, hangs, stops, progress: Mutex::default() };
+        let stop = async || simulated.stops.acquire().await.expect("a request").forget();
+        run(&mut planner, &simulated, &simulated, every, stop).await;
+        let progress = simulated.progress.into_inner().expect("progress");
+        (planner.end().expect("an end").clone(), progress)
     }
 
     #[tokio::test]
     async fn every_server_is_restarted() {
-        let (end, news) = ended(false).await;
-        assert_eq!(end, RollingEnd::Done);
-        let begins = news.iter().filter_map(|news| match news {
-            RollingProgress::Restarting { number, total, .. } => Some((*number, *total)),
-            _ => None,
-        });
-        assert_eq!(begins.collect::<Vec<_>>(), [(1, 3), (2, 3), (3, 3)]);
+        // The shortest time between observations is not zero.
+        for every in [Duration::ZERO, Duration::from_millis(1)] {
+            let (end, progress) = ended(false, every).await;
+            assert_eq!(end, RollingEnd::Done);
+            let begins = progress.iter().filter_map(|progress| match progress {
+                RollingProgress::Restarting { number, total, .. } => Some((*number, *total)),
+                _ => None,
+            });
+            assert_eq!(begins.collect::<Vec<_>>(), [(1, 3), (2, 3), (3, 3)]);
+        }
     }
 
     #[tokio::test]
-    async fn a_second_stop_kills_a_command() {
-        let (end, news) = ended(true).await;
-        let RollingEnd::CommandFailed(RestartError::Killed(server)) = &end else {
+    async fn a_second_stop_drops_a_restart() {
+        let (end, progress) = ended(true, Duration::from_millis(1)).await;
+        let RollingEnd::RestartFailed(RollingRestartError::Stopped(server)) = &end else {
             panic!("{end:?}")
         };
-        assert_eq!(news.last(), Some(&RollingProgress::Finishing(server.clone())));
+        assert_eq!(progress.last(), Some(&RollingProgress::Finishing(server.clone())));
     }
 }

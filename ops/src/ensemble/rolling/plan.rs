@@ -3,38 +3,25 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::flw::ServerMode;
-use super::super::members::EnsembleMembers;
-use super::super::probe::{Server, Trouble};
-use super::doubt::{Doubt, RestartError};
-use super::events::{
-    RestartResult, RestartRow, RollingEffect, RollingEnd, RollingInput, RollingProgress,
-    RollingRules,
+use super::doubt::RollingDoubt;
+use super::events::{RollingEffect, RollingInput, RollingRules};
+use super::evidence::RestartRecord;
+use super::observation::{self, Members, Observation, is_transaction};
+use super::report::{
+    RollingEnd, RollingOutcome, RollingProgress, RollingReport, RollingRestartError, RollingRow,
 };
-use super::observation::{self, Members, Observation, ServerState};
+use crate::ensemble::members::EnsembleMembers;
+use crate::ensemble::probe::ProbedServer;
+use crate::ensemble::words::ServerMode;
 
 /// The observations in a row without a doubt before the next restart.
-pub(crate) const STABLE: u32 = 3;
-
-/// A restart.
-#[derive(Debug, Clone)]
-struct Restart {
-    server: Server,
-    role: ServerMode,
-    before: ServerState,
-    /// The time of the observation before it.
-    began: Duration,
-    /// `true` if the server is known to have restarted.
-    has_restarted: bool,
-    result: RestartResult,
-    took: Option<Duration>,
-}
+pub(super) const STABLE: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RollingState {
     /// No server was restarted yet.
     Checking,
-    /// The command of the last restart runs.
+    /// The last restart has not returned yet.
     Restarting {
         is_stopping: bool,
     },
@@ -43,40 +30,48 @@ enum RollingState {
         until: Duration,
         /// The number of observations in a row without a doubt, and the time of the first.
         in_order: Option<(u32, Duration)>,
-        doubts: Vec<Doubt>,
+        doubts: Vec<RollingDoubt>,
     },
     Ended(RollingEnd),
 }
 
-/// A rolling restart.
+/// Decides about the restarts of a run.
 #[derive(Debug)]
-pub(crate) struct Rolling {
+pub(super) struct RollingPlanner {
     rules: RollingRules,
-    servers: Vec<Server>,
+    servers: Vec<ProbedServer>,
     members: Members,
-    /// The doubts about the servers that were found.
-    unusual: Vec<Doubt>,
+    /// The doubts about the servers that were found, and about those to restart.
+    unusual: Vec<RollingDoubt>,
     left: BTreeSet<u64>,
-    restarts: Vec<Restart>,
+    restarts: Vec<RestartRecord>,
     /// `true` if a leader has reported its last transaction before the present observation.
     has_leader: bool,
     /// The greatest transaction that a leader had then.
+    led: Option<i64>,
+    /// The greatest transaction that any member had then.
     goal: Option<i64>,
     last: Option<Observation>,
     state: RollingState,
 }
 
-impl Rolling {
+impl RollingPlanner {
     /// Creates the restart of these servers. Begin with a thorough observation.
-    pub(crate) fn new(found: &EnsembleMembers, rules: RollingRules) -> Self {
+    pub(super) fn new(found: &EnsembleMembers, rules: RollingRules) -> Self {
         let members = found.config.as_ref().map(observation::members).unwrap_or_default();
         let mut unusual = Vec::new();
         if !members.is_empty() {
             let strangers = found.servers.iter().filter(|server| server.id.is_none());
-            unusual.extend(strangers.cloned().map(Doubt::NotAMember));
+            unusual.extend(strangers.cloned().map(RollingDoubt::NotAMember));
+        }
+        let known: BTreeSet<_> = found.servers.iter().filter_map(|server| server.id).collect();
+        let is_strange = |id: &u64| !known.contains(id) && !found.unknown.contains(id);
+        let strange: Vec<_> = rules.targets.iter().copied().filter(is_strange).collect();
+        if !strange.is_empty() {
+            unusual.push(RollingDoubt::NoSuchMember(strange));
         }
         if !found.unknown.is_empty() {
-            unusual.push(Doubt::NoAddress(found.unknown.clone()));
+            unusual.push(RollingDoubt::NoAddress(found.unknown.clone()));
         }
         Self {
             left: rules.targets.clone(),
@@ -86,6 +81,7 @@ impl Rolling {
             unusual,
             restarts: Vec::new(),
             has_leader: false,
+            led: None,
             goal: None,
             last: None,
             state: RollingState::Checking,
@@ -93,22 +89,24 @@ impl Rolling {
     }
 
     /// Returns the end of the run, once it has ended.
-    pub(crate) const fn end(&self) -> Option<&RollingEnd> {
+    pub(super) const fn end(&self) -> Option<&RollingEnd> {
         match &self.state {
             RollingState::Ended(end) => Some(end),
             _ => None,
         }
     }
 
-    /// Returns `true` if the command of a server was started.
-    pub(crate) const fn has_begun(&self) -> bool {
-        !self.restarts.is_empty()
+    /// Returns the report of the run. A run that has not ended was stopped.
+    pub(super) fn report(&self) -> RollingReport {
+        let end = self.end().cloned().unwrap_or(RollingEnd::Stopped);
+        RollingReport { end, rows: self.rows() }
     }
 
     /// Returns all servers: first the restarted ones, then the rest in its order, then the servers
     /// that are left out.
-    pub(crate) fn rows(&self) -> Vec<RestartRow> {
-        let mut rows: Vec<_> = self.restarts.iter().zip(1..).map(restarted).collect();
+    pub(super) fn rows(&self) -> Vec<RollingRow> {
+        let numbered = self.restarts.iter().zip(1..);
+        let mut rows: Vec<_> = numbered.map(|(restart, number)| restart.row(number)).collect();
         let (mut left, others): (Vec<_>, Vec<_>) = self
             .servers
             .iter()
@@ -117,9 +115,9 @@ impl Rolling {
         left.sort_by_key(|server| self.rank(server));
         let begun = rows.len();
         let left = left.into_iter().zip(begun + 1..);
-        rows.extend(left.map(|(server, number)| RestartRow {
+        rows.extend(left.map(|(server, number)| RollingRow {
             number: Some(number),
-            result: RestartResult::Left,
+            outcome: RollingOutcome::Left,
             ..self.row(server)
         }));
         rows.extend(others.into_iter().map(|server| self.row(server)));
@@ -127,29 +125,29 @@ impl Rolling {
     }
 
     /// Returns the row of a server that is left out.
-    fn row(&self, server: &Server) -> RestartRow {
+    fn row(&self, server: &ProbedServer) -> RollingRow {
         let state = self.last.as_ref().zip(server.id).and_then(|(seen, id)| seen.state(id).ok());
-        RestartRow {
+        RollingRow {
             server: server.clone(),
             number: None,
             role: state.and_then(|state| state.mode.clone()),
             uptime: state.and_then(|state| state.uptime),
-            result: RestartResult::LeftOut,
+            outcome: RollingOutcome::LeftOut,
             took: None,
         }
     }
 
     /// Returns the place of a server in the order, by its last role.
-    fn rank(&self, server: &Server) -> (u8, Option<u64>) {
+    fn rank(&self, server: &ProbedServer) -> (u8, Option<u64>) {
         let mode = self.last.as_ref().zip(server.id).and_then(|(seen, id)| seen.mode(id));
         (rank(mode), server.id)
     }
 
     /// Decides what happens after an input.
-    pub(crate) fn step(&mut self, input: RollingInput) -> Vec<RollingEffect> {
+    pub(super) fn step(&mut self, input: RollingInput) -> Vec<RollingEffect> {
         match input {
             RollingInput::Observed(seen) => self.observed(seen),
-            RollingInput::CommandEnded { at, result } => self.command_ended(at, result),
+            RollingInput::RestartEnded { at, result } => self.restart_ended(at, result),
             RollingInput::StopRequested => self.stop_requested(),
         }
     }
@@ -160,10 +158,7 @@ impl Rolling {
         let doubts = self.judge(&seen);
         // Before the first observation with a leader, the others cannot be compared with it.
         let is_in_order = doubts.is_empty() && self.has_leader;
-        let greatest = seen.leaders().filter_map(|leader| leader.zxid).max();
-        self.has_leader |= greatest.is_some();
-        self.goal = self.goal.max(greatest.filter(|zxid| is_transaction(*zxid)));
-        self.last = Some(seen.clone());
+        self.remember(&seen);
         effects.extend(match self.state.clone() {
             RollingState::Checking if !doubts.is_empty() => {
                 self.finish(RollingEnd::Doubtful(doubts))
@@ -183,6 +178,15 @@ impl Rolling {
         effects
     }
 
+    /// Keeps what the next observation is compared with.
+    fn remember(&mut self, seen: &Observation) {
+        let led = seen.leaders().filter_map(|leader| leader.zxid).max();
+        self.has_leader |= led.is_some();
+        self.led = self.led.max(led.filter(|zxid| is_transaction(*zxid)));
+        self.goal = self.goal.max(seen.transactions().max());
+        self.last = Some(seen.clone());
+    }
+
     /// Begins with the first server.
     fn begin(&mut self, seen: &Observation) -> Vec<RollingEffect> {
         if let Some(least) = self.rules.least_age {
@@ -190,7 +194,7 @@ impl Rolling {
             let unknown = self.left.iter().filter(|id| uptime(**id).is_none());
             let unknown: Vec<_> = unknown.filter_map(|id| self.server(*id)).cloned().collect();
             if !unknown.is_empty() {
-                let doubts = unknown.into_iter().map(Doubt::NoUptime).collect();
+                let doubts = unknown.into_iter().map(RollingDoubt::NoUptime).collect();
                 return self.finish(RollingEnd::Doubtful(doubts));
             }
             // The observation is later than the start of the run.
@@ -210,24 +214,19 @@ impl Rolling {
             return self.finish(RollingEnd::Done);
         };
         let Some(id) = server.id.filter(|id| self.has_quorum_without(*id, seen)) else {
-            return self.finish(RollingEnd::Doubtful(vec![Doubt::TooFewVoters(self.voters())]));
+            return self
+                .finish(RollingEnd::Doubtful(vec![RollingDoubt::TooFewVoters(self.voters())]));
         };
         let state = seen.state(id).ok().cloned();
         let Some((role, before)) = state.and_then(|state| Some((state.mode.clone()?, state)))
         else {
-            return self
-                .finish(RollingEnd::Doubtful(vec![Doubt::WrongRole { server, mode: None }]));
+            return self.finish(RollingEnd::Doubtful(vec![RollingDoubt::WrongRole {
+                server,
+                mode: None,
+            }]));
         };
         self.left.remove(&id);
-        self.restarts.push(Restart {
-            server: server.clone(),
-            role: role.clone(),
-            before,
-            began: seen.at,
-            has_restarted: false,
-            result: RestartResult::Failed,
-            took: None,
-        });
+        self.restarts.push(RestartRecord::begin(server.clone(), role.clone(), before, seen));
         self.state = RollingState::Restarting { is_stopping: false };
         let number = self.restarts.len();
         let total = number + self.left.len();
@@ -235,19 +234,21 @@ impl Rolling {
         vec![RollingEffect::Report(news), RollingEffect::Restart(server)]
     }
 
-    fn command_ended(
+    fn restart_ended(
         &mut self,
         at: Duration,
-        result: Result<(), RestartError>,
+        result: Result<(), RollingRestartError>,
     ) -> Vec<RollingEffect> {
         let RollingState::Restarting { is_stopping } = self.state else {
             return vec![RollingEffect::Observe { is_thorough: false }];
         };
-        if let Err(error) = result {
-            return self.finish(RollingEnd::CommandFailed(error));
+        if let Some(restart) = self.restarts.last_mut()
+            && (result.is_ok() || restart.has_restarted)
+        {
+            restart.outcome = RollingOutcome::Unchecked;
         }
-        if let Some(restart) = self.restarts.last_mut() {
-            restart.result = RestartResult::Unchecked;
+        if let Err(error) = result {
+            return self.finish(RollingEnd::RestartFailed(error));
         }
         if is_stopping {
             return self.finish(RollingEnd::Stopped);
@@ -259,7 +260,7 @@ impl Rolling {
 
     fn stop_requested(&mut self) -> Vec<RollingEffect> {
         match &mut self.state {
-            RollingState::Restarting { is_stopping: true } => vec![RollingEffect::Kill],
+            RollingState::Restarting { is_stopping: true } => vec![RollingEffect::Drop],
             RollingState::Restarting { is_stopping } => {
                 *is_stopping = true;
                 let running = self.restarts.last().map(|restart| restart.server.clone());
@@ -279,15 +280,15 @@ impl Rolling {
         seen: &Observation,
         until: Duration,
         in_order: Option<(u32, Duration)>,
-        before: &[Doubt],
-        doubts: Vec<Doubt>,
+        before: &[RollingDoubt],
+        doubts: Vec<RollingDoubt>,
     ) -> Vec<RollingEffect> {
         let is_settled = in_order.is_some_and(|(count, since)| {
             count >= STABLE && seen.at >= since.saturating_add(self.rules.pause)
         });
         if is_settled && seen.is_thorough {
             if let Some(restart) = self.restarts.last_mut() {
-                restart.result = RestartResult::Restarted;
+                restart.outcome = RollingOutcome::Restarted;
             }
             return self.proceed(seen);
         }
@@ -299,7 +300,7 @@ impl Rolling {
             let last = match (doubts.is_empty(), before.is_empty()) {
                 (false, _) => doubts,
                 (true, false) => before.to_vec(),
-                (true, true) => vec![Doubt::Unsettled],
+                (true, true) => vec![RollingDoubt::Unsettled],
             };
             return self.finish(RollingEnd::Doubtful(last));
         }
@@ -313,11 +314,11 @@ impl Rolling {
     }
 
     fn finish(&mut self, end: RollingEnd) -> Vec<RollingEffect> {
-        if let RollingEnd::Doubtful(doubts) = &end
+        if matches!(end, RollingEnd::Doubtful(_))
             && let Some(restart) = self.restarts.last_mut()
-            && doubts.contains(&Doubt::NotRestarted(restart.server.clone()))
+            && !restart.has_restarted
         {
-            restart.result = RestartResult::Failed;
+            restart.outcome = RollingOutcome::Failed;
         }
         self.state = RollingState::Ended(end);
         vec![RollingEffect::End]
@@ -328,20 +329,13 @@ impl Rolling {
         if matches!(self.state, RollingState::Ended(_)) {
             return None;
         }
-        let restart = self.restarts.last_mut().filter(|restart| restart.took.is_none())?;
-        let state = seen.state(restart.server.id?);
-        restart.has_restarted |= shows_restart(restart, state, seen.at);
-        let is_back = restart.has_restarted
-            && state.is_ok_and(|state| state.mode.is_some() && state.id == restart.server.id);
-        is_back.then(|| {
-            let took = seen.at.saturating_sub(restart.began);
-            restart.took = Some(took);
-            let server = restart.server.clone();
-            RollingEffect::Report(RollingProgress::Back { server, took })
-        })
+        let restart = self.restarts.last_mut()?;
+        let took = restart.note(seen)?;
+        let server = restart.server.clone();
+        Some(RollingEffect::Report(RollingProgress::Back { server, took }))
     }
 
-    fn server(&self, id: u64) -> Option<&Server> {
+    fn server(&self, id: u64) -> Option<&ProbedServer> {
         self.servers.iter().find(|server| server.id == Some(id))
     }
 
@@ -362,7 +356,7 @@ impl Rolling {
 
     /// Returns every reason not to restart a server now. The findings of the doctor repeat most
     /// others in other words, so they are returned only without others.
-    fn judge(&self, seen: &Observation) -> Vec<Doubt> {
+    fn judge(&self, seen: &Observation) -> Vec<RollingDoubt> {
         let mut doubts = self.unusual.clone();
         doubts.extend(self.judge_members(seen));
         if !self.members.is_empty() {
@@ -378,44 +372,47 @@ impl Rolling {
         doubts
     }
 
-    fn judge_members(&self, seen: &Observation) -> Vec<Doubt> {
+    fn judge_members(&self, seen: &Observation) -> Vec<RollingDoubt> {
         if self.members.is_empty() {
             let modes = seen.servers.iter().filter_map(|server| server.state.as_ref().ok());
             let mut modes = modes.map(|state| &state.mode);
             let is_alone = modes.any(|mode| *mode == Some(ServerMode::Standalone));
-            let doubt = if is_alone { Doubt::Standalone } else { Doubt::MembersUnknown };
+            let doubt =
+                if is_alone { RollingDoubt::Standalone } else { RollingDoubt::MembersUnknown };
             return std::iter::once(doubt).chain(seen.troubles()).collect();
         }
         let mut doubts = Vec::new();
         if seen.is_weighted {
-            doubts.push(Doubt::Weighted);
+            doubts.push(RollingDoubt::Weighted);
         }
         if seen.members.iter().any(|members| *members != self.members) {
-            doubts.push(Doubt::MembersChanged);
+            doubts.push(RollingDoubt::MembersChanged);
         } else if seen.is_thorough && seen.members.is_empty() {
-            doubts.push(Doubt::MembersUnknown);
+            doubts.push(RollingDoubt::MembersUnknown);
         }
         let voters = self.voters();
         let votes = |id: &u64| self.members.get(id).is_some_and(|votes| *votes);
         if self.left.iter().any(votes) && voters.saturating_sub(1) * 2 <= voters {
-            doubts.push(Doubt::TooFewVoters(voters));
+            doubts.push(RollingDoubt::TooFewVoters(voters));
         }
         doubts
     }
 
-    fn judge_server(&self, server: &Server, seen: &Observation) -> Option<Doubt> {
+    fn judge_server(&self, server: &ProbedServer, seen: &Observation) -> Option<RollingDoubt> {
         let id = server.id?;
         let state = match seen.state(id) {
             Ok(state) => state,
             Err(trouble) => {
                 let (server, trouble) = (server.clone(), trouble.clone());
-                return Some(Doubt::NotServing { server, trouble });
+                return Some(RollingDoubt::NotServing { server, trouble });
             }
         };
         let server = server.clone();
         match state.id {
-            None => return Some(Doubt::NoId(server)),
-            Some(other) if other != id => return Some(Doubt::OtherMember { server, id: other }),
+            None => return Some(RollingDoubt::NoId(server)),
+            Some(other) if other != id => {
+                return Some(RollingDoubt::OtherMember { server, id: other });
+            }
             Some(_) => {}
         }
         let votes = self.members.get(&id).is_some_and(|votes| *votes);
@@ -425,57 +422,36 @@ impl Rolling {
             _ => false,
         };
         if !is_expected {
-            return Some(Doubt::WrongRole { server, mode: state.mode.clone() });
+            return Some(RollingDoubt::WrongRole { server, mode: state.mode.clone() });
         }
-        match (state.zxid, self.goal) {
-            (None, _) => Some(Doubt::NoZxid(server)),
-            // The leader is judged by itself.
-            (Some(_), _) if state.mode == Some(ServerMode::Leader) => None,
-            (Some(zxid), Some(goal)) if zxid < goal => Some(Doubt::Behind(server)),
-            _ => None,
-        }
+        let Some(zxid) = state.zxid else { return Some(RollingDoubt::NoZxid(server)) };
+        // A leader that has lost transactions is judged by itself.
+        let leads = state.mode == Some(ServerMode::Leader);
+        let is_judged = leads && self.led.is_some_and(|led| zxid < led);
+        let is_behind = self.goal.is_some_and(|goal| zxid < goal) && !is_judged;
+        is_behind.then_some(RollingDoubt::Behind(server))
     }
 
-    fn judge_leader(&self, seen: &Observation) -> Option<Doubt> {
+    fn judge_leader(&self, seen: &Observation) -> Option<RollingDoubt> {
         let leaders: Vec<_> = seen.leaders().collect();
         match leaders.as_slice() {
-            [] => Some(Doubt::NoLeader),
+            [] => Some(RollingDoubt::NoLeader),
             [leader] => {
-                let (now, before) = leader.zxid.zip(self.goal)?;
-                (now < before).then_some(Doubt::WentBack { before, now })
+                let (now, before) = leader.zxid.zip(self.led)?;
+                (now < before).then_some(RollingDoubt::WentBack { before, now })
             }
-            several => Some(Doubt::Leaders(several.len())),
+            several => Some(RollingDoubt::Leaders(several.len())),
         }
     }
 
     /// Judges the last restart.
-    fn judge_restart(&self, seen: &Observation) -> Option<Doubt> {
+    fn judge_restart(&self, seen: &Observation) -> Option<RollingDoubt> {
         let restart = self.restarts.last()?;
         if !restart.has_restarted {
-            return Some(Doubt::NotRestarted(restart.server.clone()));
+            return Some(RollingDoubt::NotRestarted(restart.server.clone()));
         }
-        let now = seen.state(restart.server.id?).ok()?.zxid?;
-        let before = restart.before.zxid.filter(|zxid| is_transaction(*zxid));
-        let is_older = before.is_some_and(|before| now < before);
-        is_older.then(|| Doubt::OlderData(restart.server.clone()))
+        restart.is_older(seen).then(|| RollingDoubt::OlderData(restart.server.clone()))
     }
-}
-
-fn restarted((restart, number): (&Restart, usize)) -> RestartRow {
-    RestartRow {
-        server: restart.server.clone(),
-        number: Some(number),
-        role: Some(restart.role.clone()),
-        uptime: restart.before.uptime,
-        result: restart.result,
-        took: restart.took,
-    }
-}
-
-/// Returns `false` for the number with which an epoch begins. A new leader reports it before the
-/// first transaction of its epoch, while the others still report their last transaction.
-const fn is_transaction(zxid: i64) -> bool {
-    zxid & 0xffff_ffff != 0
 }
 
 /// Returns the place of a role in the order.
@@ -484,19 +460,5 @@ const fn rank(mode: Option<&ServerMode>) -> u8 {
         Some(ServerMode::Observer) => 0,
         Some(ServerMode::Leader) => 2,
         _ => 1,
-    }
-}
-
-/// Returns `true` if a response proves a restart: no process listens, or the role is younger than
-/// the command. Servers before 3.6 do not report the age of their role, but their count of packets
-/// begins again.
-fn shows_restart(restart: &Restart, state: Result<&ServerState, &Trouble>, at: Duration) -> bool {
-    match state {
-        Err(Trouble::Unreachable(why)) => why.contains("refused"),
-        Err(_) => false,
-        Ok(ServerState { uptime: Some(uptime), .. }) => *uptime <= at.saturating_sub(restart.began),
-        Ok(ServerState { received, .. }) => {
-            received.zip(restart.before.received).is_some_and(|(now, before)| now < before)
-        }
     }
 }

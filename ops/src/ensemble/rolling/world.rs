@@ -5,11 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use zk_curator::ensemble::EnsembleConfig;
 
-use super::super::flw::ServerMode;
-use super::super::members::EnsembleMembers;
-use super::super::probe::{Server, Trouble};
-use super::doubt::Doubt;
+use super::doubt::RollingDoubt;
 use super::observation::{self, Members, Observation, ObservedServer, ServerState};
+use crate::ensemble::members::EnsembleMembers;
+use crate::ensemble::probe::ProbedServer;
+use crate::ensemble::trouble::ProbeTrouble;
+use crate::ensemble::words::ServerMode;
 
 /// The time between two observations.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
@@ -96,11 +97,17 @@ pub(super) fn fates() -> impl Strategy<Value = Fate> {
 /// A simulated server.
 #[derive(Debug, Clone)]
 struct SimulatedServer {
-    server: Server,
+    server: ProbedServer,
     /// The observations for which it is still down.
     down: u32,
     /// The begin of its role.
     since: Duration,
+    /// The begin of its process.
+    process_since: Duration,
+    /// The number of times that its process has looked for a leader.
+    looked: u64,
+    /// The begin of an epoch, which it has received with a snapshot.
+    snapshot: i64,
     /// The id that it reports.
     id: u64,
     /// The transactions that it lacks.
@@ -121,6 +128,10 @@ pub(super) struct World {
     pub(super) now: Duration,
     /// Servers report the age of their role, as those since 3.6 do.
     reports_uptime: bool,
+    /// Servers report counters of their processes, as those since 3.6 do.
+    pub(super) has_counters: bool,
+    /// A server that restarts receives a snapshot.
+    pub(super) sends_snapshots: bool,
 }
 
 impl World {
@@ -129,9 +140,22 @@ impl World {
         let servers = (0..voters + observers).map(|place| {
             let id = place as u64 + 1;
             let port = u16::try_from(id).expect("a small number");
-            let server =
-                Server { host: "zk".to_owned(), port, id: Some(id), observer: place >= voters };
-            SimulatedServer { server, down: 0, since: Duration::ZERO, id, lost: 0 }
+            let server = ProbedServer {
+                host: "zk".to_owned(),
+                port,
+                id: Some(id),
+                observer: place >= voters,
+            };
+            SimulatedServer {
+                server,
+                down: 0,
+                since: Duration::ZERO,
+                process_since: Duration::ZERO,
+                looked: 1,
+                snapshot: 0,
+                id,
+                lost: 0,
+            }
         });
         Self {
             servers: servers.collect(),
@@ -141,12 +165,14 @@ impl World {
             is_idle: false,
             now: Duration::from_secs(3_600),
             reports_uptime,
+            has_counters: reports_uptime,
+            sends_snapshots: false,
         }
     }
 
     /// Returns the servers with their configuration.
     pub(super) fn found(&self) -> EnsembleMembers {
-        let line = |server: &Server| {
+        let line = |server: &ProbedServer| {
             let role = if server.observer { "observer" } else { "participant" };
             format!("server.{}=zk:2888:3888:{role};{}\n", server.port, server.port)
         };
@@ -185,6 +211,7 @@ impl World {
         self.zxid = ((self.zxid >> 32) + 1) << 32;
         for server in &mut self.servers {
             server.since = self.now;
+            server.looked += 1;
         }
     }
 
@@ -208,9 +235,15 @@ impl World {
             self.elect((place + 1) % voters);
         }
         self.now += Duration::from_millis(1);
+        let epoch = self.zxid >> 32 << 32;
         let server = &mut self.servers[place];
         server.down = down;
         server.since = self.now + EVERY * down.min(1_000);
+        server.process_since = server.since;
+        server.looked = 1;
+        if self.sends_snapshots {
+            server.snapshot = epoch;
+        }
         if fate == Fate::OtherMember {
             server.id += 50;
         }
@@ -238,6 +271,7 @@ impl World {
             server.down = server.down.saturating_sub(u32::from(server.down < u32::MAX));
         }
         let mut seen = Observation {
+            asked: self.now,
             at: self.now,
             servers,
             members: vec![self.members(); count],
@@ -254,23 +288,26 @@ impl World {
         let simulated = &self.servers[place];
         let server = simulated.server.clone();
         if simulated.down > 0 {
-            let trouble = Trouble::Unreachable("connection refused".to_owned());
+            let trouble = ProbeTrouble::Unreachable("connection refused".to_owned());
             return ObservedServer { server, state: Err(trouble) };
         }
         let (mode, zxid) = match place {
             _ if place == self.leader => (ServerMode::Leader, self.zxid),
             // A follower is asked before the leader.
-            _ if server.observer => (ServerMode::Observer, self.before),
-            _ => (ServerMode::Follower, self.before),
+            _ if server.observer => (ServerMode::Observer, self.before.max(simulated.snapshot)),
+            _ => (ServerMode::Follower, self.before.max(simulated.snapshot)),
         };
         let age = self.now.saturating_sub(simulated.since);
-        let packets = u64::try_from(age.as_millis()).expect("a short time");
+        let ms = |age: Duration| u64::try_from(age.as_millis()).expect("a short time");
+        let connections = ms(self.now.saturating_sub(simulated.process_since));
+        let counters = [simulated.looked, connections, connections * 10].map(Some);
         let state = ServerState {
             id: Some(simulated.id),
             mode: Some(mode),
             zxid: Some(zxid - simulated.lost),
             uptime: self.reports_uptime.then_some(age),
-            received: Some(packets),
+            received: Some(ms(age)),
+            of_process: if self.has_counters { counters } else { [None; 3] },
         };
         ObservedServer { server, state: Ok(state) }
     }
@@ -283,10 +320,12 @@ fn apply(fault: Fault, seen: &mut Observation, before: i64) {
         mode == Some(&ServerMode::Leader)
     };
     match fault {
-        Fault::Unreachable(place) => lose(seen, place, Trouble::Unreachable("no route".to_owned())),
-        Fault::Late(place) => lose(seen, place, Trouble::Late),
-        Fault::NotServing(place) => lose(seen, place, Trouble::NotServing),
-        Fault::Refused(place) => lose(seen, place, Trouble::NotListed),
+        Fault::Unreachable(place) => {
+            lose(seen, place, ProbeTrouble::Unreachable("no route".to_owned()))
+        }
+        Fault::Late(place) => lose(seen, place, ProbeTrouble::Late),
+        Fault::NotServing(place) => lose(seen, place, ProbeTrouble::NotServing),
+        Fault::Refused(place) => lose(seen, place, ProbeTrouble::NotListed),
         Fault::Missing(place) => {
             if !seen.servers.is_empty() {
                 drop(seen.servers.remove(place % seen.servers.len()));
@@ -318,13 +357,13 @@ fn apply(fault: Fault, seen: &mut Observation, before: i64) {
         Fault::Weighted => seen.is_weighted = true,
         Fault::Finding => {
             let (subject, text) = ("zk:1".to_owned(), "unwell".to_owned());
-            seen.findings.push(Doubt::Doctor { subject, text });
+            seen.findings.push(RollingDoubt::Doctor { subject, text });
         }
         Fault::Elect(_) => {}
     }
 }
 
-fn lose(seen: &mut Observation, place: usize, trouble: Trouble) {
+fn lose(seen: &mut Observation, place: usize, trouble: ProbeTrouble) {
     let count = seen.servers.len().max(1);
     if let Some(server) = seen.servers.get_mut(place % count) {
         server.state = Err(trouble);

@@ -1,17 +1,24 @@
-//! Recipes that are recognised by the data of their node: two-phase commits, configuration stores,
-//! schedules and counters.
+//! Recipes whose nodes store something: two-phase commits, configuration stores, schedules,
+//! counters and migration sets.
+
+use zk_curator::path::SequenceSuffix;
 
 use crate::config::MAGIC;
 use crate::inspect::details::Details;
 use crate::inspect::draft::FindingDraft;
 use crate::inspect::finding::{Finding, Library, RecipeKind, Role};
 use crate::inspect::node::Node;
+use crate::migration::META;
 use crate::schedule;
 use crate::two_phase::record::{TransactionRecord, identity};
 use crate::two_phase::{Form, SiteState, state_of};
 
 pub(super) fn recognise(node: &Node) -> Option<Finding> {
-    transaction(node).or_else(|| config(node)).or_else(|| slots(node)).or_else(|| counter(node))
+    transaction(node)
+        .or_else(|| config(node))
+        .or_else(|| slots(node))
+        .or_else(|| counter(node))
+        .or_else(|| migrations(node))
 }
 
 fn transaction(node: &Node) -> Option<Finding> {
@@ -87,5 +94,21 @@ fn counter(node: &Node) -> Option<Finding> {
     let operations = node.get("_o")?;
     let mut draft = FindingDraft::new(node, RecipeKind::Counter, Library::ZkCurator);
     draft.part(operations);
+    Some(draft.finish())
+}
+
+/// The metadata of a migration set: a node for each applied migration.
+fn migrations(node: &Node) -> Option<Finding> {
+    let is_applied = |child: &&Node| {
+        let name = child.name();
+        name.starts_with(META) && SequenceSuffix::after(name, META).is_some()
+    };
+    let applied = node.children.iter().filter(is_applied).count();
+    if applied == 0 {
+        return None;
+    }
+    let mut draft = FindingDraft::new(node, RecipeKind::Migrations, Library::Curator);
+    node.children.iter().filter(is_applied).for_each(|child| draft.part(child));
+    draft.details(Details::Migrations { applied });
     Some(draft.finish())
 }

@@ -57,6 +57,7 @@ const NAMES: &[&str] = &[
     "{D}-one",
     "_r_{e}",
     "_o",
+    "meta-0000000001",
     "_t_x",
     "a-clock",
     "runner",

@@ -220,3 +220,18 @@ fn stores_and_schedules() {
          part _r_{a}",
     );
 }
+
+#[test]
+fn applied_migrations_are_counted() {
+    let set = "meta-0000000000 =x
+         meta-0000000001 =y
+         other";
+    let expected = "migration set of Curator
+         part meta-0000000000
+         part meta-0000000001
+         ignored other";
+    assert_recognised(set, expected);
+    let details = Details::Migrations { applied: 2 };
+    assert_eq!(recognise(&tree("/r", set)).details, details);
+    assert_recognised("a-meta-0000000000", "unknown of unknown\nignored a-meta-0000000000");
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use zk_curator_client::internal::sleep;
 
 use super::error::ChaosError;
 use super::journal::Journal;
@@ -114,7 +115,8 @@ impl Client {
     /// Disturbs the network of the client until the faults are over.
     pub(super) async fn disturb_link(self: Arc<Self>) {
         let over = &self.weather.over;
-        for step in self.schedule(Target::Link(self.index)) {
+        let mut schedule = self.schedule(Target::Link(self.index));
+        for step in &mut schedule {
             if self.waited_until_over(&step).await {
                 break;
             }
@@ -122,6 +124,12 @@ impl Client {
             self.tell(fault, duration);
             self.link.inject(fault);
             sleep_or_over(duration, over).await;
+            self.link.heal(fault);
+        }
+        if let Some((fault, duration)) = schedule.last_fault() {
+            self.tell(fault, duration);
+            self.link.inject(fault);
+            sleep(duration).await;
             self.link.heal(fault);
         }
     }

@@ -164,6 +164,14 @@ impl Schedule {
         self.session_timeout.mul_f64(part)
     }
 
+    /// Draws the last fault of a link and its duration: every second client ends with an outage that
+    /// is longer than its session. So its session is lost when all faults are over.
+    pub(super) fn last_fault(&mut self) -> Option<(Fault, Duration)> {
+        let part = self.between(1.1, 1.8);
+        let outage = (Fault::Refuse(Reach::All), self.session_timeout.mul_f64(part));
+        self.rng.bool().then_some(outage)
+    }
+
     fn between(&mut self, least: f64, most: f64) -> f64 {
         self.rng.f64().mul_add(most - least, least)
     }

@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime;
@@ -213,8 +213,8 @@ impl Remote for Watcher {
         }
     }
 
-    fn now(&self) -> Duration {
-        self.clock.now()
+    fn time_of_day(&self) -> SystemTime {
+        SystemTime::now()
     }
 
     fn number(&self) -> u64 {

@@ -102,15 +102,17 @@ impl PointRecorder {
         }
         let kind = if is_awake { PointKind::Turn { task } } else { PointKind::Wake };
         let struck = self.reach(client, kind);
-        let waits = struck.iter().any(|struck| struck.fault != PointFault::Hesitate);
-        let is_late = struck.iter().any(|struck| struck.fault == PointFault::Hesitate);
-        struck.into_iter().for_each(|struck| self.perform(struck));
-        match (waits, is_late) {
-            (true, true) => Interruption::ProcessAndTask,
-            (true, false) => Interruption::Process,
-            (false, true) => Interruption::Task,
-            (false, false) => Interruption::None,
-        }
+        let (late, stops): (Vec<_>, Vec<_>) =
+            struck.into_iter().partition(|struck| struck.fault == PointFault::Hesitate);
+        let interruption = match (stops.is_empty(), late.is_empty()) {
+            (false, false) => Interruption::ProcessAndTask,
+            (false, true) => Interruption::Process,
+            (true, false) => Interruption::Task,
+            (true, true) => Interruption::None,
+        };
+        // The task is late when the process runs again.
+        stops.into_iter().chain(late).for_each(|struck| self.perform(struck));
+        interruption
     }
 
     /// Returns the number of another future that a client may drop.

@@ -18,8 +18,6 @@ use crate::{Client, Failure};
 const ONCE: &str = "/cron/once";
 const AGAIN: &str = "/cron/again";
 const PERIOD: Duration = Duration::from_secs(1);
-/// The approximate difference between the clock of the servers and the time of the run.
-const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 /// The number of kept slots, small enough that slots are deleted while slow members come to them.
 const KEPT: u32 = 3;
 /// More slots than seconds in a run: a slot that was given up would look like a lost one.
@@ -71,7 +69,7 @@ pub(super) const FORGETS: Scenario = Scenario::new(
 /// Returns the clock of a member, which is ahead by this time.
 fn clock(client: &Client, ahead: Duration) -> impl Fn() -> SystemTime + Send + Sync + 'static {
     let client = client.clone();
-    move || client.time_of_day() + EPOCH + ahead
+    move || client.time_of_day() + ahead
 }
 
 /// Returns the seconds of a slot since the Unix epoch.
@@ -126,7 +124,7 @@ async fn at_least_once(client: Client) -> Result<(), Failure> {
     }
     client.faults_are_over().await;
     // Checks every slot that is recorded so far.
-    let until = client.time_of_day() + EPOCH;
+    let until = client.time_of_day();
     let mut too_early = None;
     let done = async {
         loop {

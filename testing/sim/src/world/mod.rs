@@ -30,13 +30,11 @@ use super::options::{self, Setting};
 use super::outcome::Injected;
 use super::process::Process;
 use super::seed;
-use super::shared_run::Run;
+use super::shared_run::{EPOCH, Run};
 use super::sim::Sim;
 use super::watch::Watch;
 use slot::ClientSlot;
 
-/// The time that the clocks of the servers show at the start of every run.
-const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 /// The granularity with which servers end sessions.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// The interval at which servers look for empty containers.

@@ -117,7 +117,8 @@ impl World<'_> {
                 () = self.run.failed() => return false,
                 struck = points.next() => {
                     self.take_note_of_finished();
-                    ends.extend(self.strike(struck).await);
+                    let stopped = self.stopped_for(&ends, struck.client);
+                    ends.extend(self.strike(struck, stopped).await);
                 }
                 () = self.watch.all_finished(self.seats.len()) => break,
                 () = points.rests() => {}
@@ -143,8 +144,21 @@ impl World<'_> {
         self.seats.iter().map(|seat| &seat.number).all(rests)
     }
 
-    /// Lets a fault happen. Returns the ends of what lasts, with their indexes.
-    async fn strike(&mut self, struck: Struck) -> Vec<(Instant, usize)> {
+    /// Returns the time for which the process of a client is still stopped.
+    fn stopped_for(&self, ends: &BTreeSet<(Instant, usize)>, client: u32) -> Duration {
+        let stops = |index: usize| {
+            matches!(
+                &self.schedule[index].1.action,
+                FaultAction::PauseClient { client: of } if *of == client
+            )
+        };
+        let last = ends.iter().rev().find(|(_, index)| stops(*index));
+        last.map_or(Duration::ZERO, |(end, _)| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Lets a fault happen. `stopped` is the time for which its process is still stopped. Returns
+    /// the ends of what lasts, with their indexes.
+    async fn strike(&mut self, struck: Struck, stopped: Duration) -> Vec<(Instant, usize)> {
         let session = self.sim.session_timeout;
         let long = session + session / 2;
         let client = struck.client;
@@ -163,9 +177,9 @@ impl World<'_> {
                 let cut = FaultAction::CutClient { client, direction: Direction::Both };
                 (cut, session + MOMENT)
             }
-            // Its task waits; the process counts as delayed until then.
+            // Its task waits when the process runs again; the process counts as delayed until then.
             PointFault::Hesitate => {
-                (FaultAction::Busy { client, most: Duration::ZERO }, HESITATION)
+                (FaultAction::Busy { client, most: Duration::ZERO }, stopped + HESITATION)
             }
             PointFault::Pause => (FaultAction::PauseClient { client }, long),
             PointFault::PauseToEnd => (FaultAction::PauseClient { client }, session + MOMENT),

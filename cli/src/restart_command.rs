@@ -4,10 +4,12 @@
 //! text only if they consist of letters, digits, dots, colons, hyphens and underscores, and do not
 //! begin with a hyphen: a shell and `ssh` then read them as one plain word.
 
+use std::error::Error;
 use std::ffi::OsString;
+use std::fmt;
 use std::str::FromStr;
 
-use super::super::probe::Server;
+use zk_curator_ops::ensemble::probe::ProbedServer;
 
 /// The placeholders, and the variables with the same values.
 const PLACES: [(&str, &str); 4] =
@@ -18,17 +20,32 @@ const PLACES: [(&str, &str); 4] =
 pub(crate) struct RestartCommand(String);
 
 /// The error of a text that names no server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the command names no server: it has neither {{host}}, {{port}}, {{id}} nor {{server}}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoPlaceholder;
 
+impl fmt::Display for NoPlaceholder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = PLACES.map(|(place, _)| place).join(", ");
+        write!(f, "the command names no server: it has none of {places}")
+    }
+}
+
+impl Error for NoPlaceholder {}
+
 /// The error of a value that a shell could take for more than a word.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{server}: {place} is not a plain word")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnsafeValue {
-    server: Server,
+    server: ProbedServer,
     place: &'static str,
 }
+
+impl fmt::Display for UnsafeValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} is not a plain word", self.server, self.place)
+    }
+}
+
+impl Error for UnsafeValue {}
 
 impl FromStr for RestartCommand {
     type Err = NoPlaceholder;
@@ -46,7 +63,7 @@ impl RestartCommand {
     ///
     /// # Errors
     /// [`UnsafeValue`] if the host, or a value that the command uses, is not a plain word.
-    pub(crate) fn of(&self, server: &Server) -> Result<String, UnsafeValue> {
+    pub(crate) fn of(&self, server: &ProbedServer) -> Result<String, UnsafeValue> {
         let mut line = self.0.clone();
         for ((place, _), value) in PLACES.into_iter().zip(values(server)) {
             let is_used = place == "{host}" || line.contains(place);
@@ -57,16 +74,26 @@ impl RestartCommand {
         }
         Ok(line)
     }
+
+    /// Returns `true` if all values that the command uses are the same for both servers.
+    pub(crate) fn is_same_for(&self, first: &ProbedServer, second: &ProbedServer) -> bool {
+        let both = values(first).into_iter().zip(values(second));
+        let mut used = PLACES
+            .into_iter()
+            .zip(both)
+            .filter(|((place, variable), _)| self.0.contains(place) || self.0.contains(variable));
+        used.all(|(_, (first, second))| first == second)
+    }
 }
 
 /// Returns the variables of the command of a server.
-pub(crate) fn environment(server: &Server) -> Vec<(&'static str, OsString)> {
+pub(crate) fn environment(server: &ProbedServer) -> Vec<(&'static str, OsString)> {
     let variables = PLACES.into_iter().map(|(_, variable)| variable);
     variables.zip(values(server).map(OsString::from)).collect()
 }
 
 /// Returns the values of the placeholders. No value has a brace, so none has a placeholder.
-fn values(server: &Server) -> [String; 4] {
+fn values(server: &ProbedServer) -> [String; 4] {
     let id = server.id.map(|id| id.to_string()).unwrap_or_default();
     [server.host.clone(), server.port.to_string(), id, server.to_string()]
 }
@@ -82,8 +109,10 @@ mod tests {
 
     use super::*;
 
-    fn server(host: &str) -> Server {
-        Server { host: host.to_owned(), port: 2181, id: Some(3), observer: false }
+    fn server(host: &str) -> ProbedServer {
+        let mut server = ProbedServer::new(host, 2181);
+        server.id = Some(3);
+        server
     }
 
     fn command(text: &str) -> RestartCommand {
@@ -112,6 +141,22 @@ mod tests {
     fn a_command_names_the_server() {
         assert_eq!("ssh zk1 restart".parse::<RestartCommand>(), Err(NoPlaceholder));
         assert_eq!("ssh {hots} restart".parse::<RestartCommand>(), Err(NoPlaceholder));
+    }
+
+    #[test]
+    fn servers_of_one_host_need_another_placeholder() {
+        let (first, mut second) = (server("localhost"), server("localhost"));
+        second.port = 2182;
+        for (text, is_same) in [
+            ("ssh {host} restart", true),
+            ("ssh $ZK_HOST restart", true),
+            ("ssh {host} restart {port}", false),
+            ("ssh {host} restart $ZK_PORT", false),
+            ("restart {server}", false),
+        ] {
+            assert_eq!(command(text).is_same_for(&first, &second), is_same, "{text}");
+        }
+        assert!(!command("ssh {host}").is_same_for(&first, &server("zk1")));
     }
 
     #[test]

@@ -1,20 +1,22 @@
+mod stops;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use zk_curator::ensemble::EnsembleConfig;
 
-use super::super::flw::{Conf, Mntr, ServerMode};
-use super::super::health::tests::serving;
-use super::super::members::EnsembleMembers;
-use super::super::probe::{ProbeReport, Server, Trouble};
-use super::doubt::{Doubt, RestartError};
-use super::events::{
-    RestartResult, RollingEffect, RollingEnd, RollingInput, RollingProgress, RollingRules,
-};
-use super::observation::{self, Members, Observation};
-use super::plan::{Rolling, STABLE};
+use super::doubt::RollingDoubt;
+use super::events::{RollingEffect, RollingInput, RollingRules};
+use super::observation::Observation;
+use super::plan::{RollingPlanner, STABLE};
+use super::report::{RollingEnd, RollingOutcome, RollingRestartError};
 use super::world::{EVERY, Fate, Fault, World, fates, faults};
+use crate::ensemble::health::tests::serving;
+use crate::ensemble::members::EnsembleMembers;
+use crate::ensemble::probe::{ProbeReport, ProbedServer};
+use crate::ensemble::trouble::ProbeTrouble;
+use crate::ensemble::words::ServerMode;
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -31,8 +33,8 @@ fn rules(world: &World) -> RollingRules {
     }
 }
 
-fn rolling(world: &World) -> Rolling {
-    Rolling::new(&world.found(), rules(world))
+fn rolling(world: &World) -> RollingPlanner {
+    RollingPlanner::new(&world.found(), rules(world))
 }
 
 /// The ids of the restarted servers, in their order, each with the leader before its restart.
@@ -42,7 +44,7 @@ type Restarted = Vec<(u64, u64)>;
 /// of the first commands. Checks every restart.
 fn play(
     world: &mut World,
-    rolling: &mut Rolling,
+    rolling: &mut RollingPlanner,
     faults: &[Vec<Fault>],
     fates: &[Fate],
 ) -> Restarted {
@@ -57,7 +59,7 @@ fn play(
         effects = match last.expect("an effect") {
             RollingEffect::Observe { is_thorough } => {
                 let present = faults.next().map_or(&[][..], Vec::as_slice);
-                before = last_seen.as_ref().and_then(leader_zxid).max(before);
+                before = last_seen.as_ref().and_then(greatest_zxid).max(before);
                 let observed = world.observe(present, *is_thorough);
                 last_seen = Some(observed.clone());
                 rolling.step(RollingInput::Observed(observed))
@@ -69,15 +71,15 @@ fn play(
                 restarted.push((id, world.leader()));
                 let fate = fates.next().copied().unwrap_or(Fate::Restarts(1));
                 let (server, is_done) = (server.clone(), world.restart(id, fate));
-                let failed = RestartError::Failed { server, why: "exit status: 1".to_owned() };
+                let failed = RollingRestartError::failed(&server, "exit status: 1");
                 let result = if is_done { Ok(()) } else { Err(failed) };
                 // The servers are also observed while the command runs.
                 let during = world.observe(faults.next().map_or(&[][..], Vec::as_slice), false);
-                before = leader_zxid(seen).max(before);
+                before = greatest_zxid(seen).max(before);
                 let waits = rolling.step(RollingInput::Observed(during.clone()));
                 assert_eq!(waits.last(), Some(&RollingEffect::Observe { is_thorough: false }));
                 last_seen = Some(during);
-                rolling.step(RollingInput::CommandEnded { at: world.now, result })
+                rolling.step(RollingInput::RestartEnded { at: world.now, result })
             }
             RollingEffect::End => return restarted,
             effect => panic!("{effect:?}"),
@@ -86,10 +88,16 @@ fn play(
     panic!("no end: {rolling:?}");
 }
 
-/// Returns the last transaction of the leader; `None` before the first one of its epoch.
-fn leader_zxid(seen: &Observation) -> Option<i64> {
-    let greatest = seen.leaders().filter_map(|leader| leader.zxid).max();
-    greatest.filter(|zxid| zxid & 0xffff_ffff != 0)
+/// Returns the greatest transaction that a member has applied; `None` if none reports one.
+fn greatest_zxid(seen: &Observation) -> Option<i64> {
+    use ServerMode::{Follower, Leader, Observer};
+
+    let zxid = |id: u64| {
+        let state = seen.state(id).ok().filter(|state| state.id == Some(id))?;
+        let serves = matches!(state.mode, Some(Leader | Follower | Observer));
+        state.zxid.filter(|zxid| serves && zxid & 0xffff_ffff != 0)
+    };
+    seen.servers.iter().filter_map(|observed| zxid(observed.server.id?)).max()
 }
 
 /// Checks a restart against the last observation and the world, in words of their own.
@@ -97,7 +105,7 @@ fn check(
     world: &World,
     seen: &Observation,
     before: Option<i64>,
-    server: &Server,
+    server: &ProbedServer,
     restarted: &Restarted,
     targets: &BTreeSet<u64>,
 ) {
@@ -129,16 +137,16 @@ fn check(
     }
 }
 
-fn results(rolling: &Rolling) -> Vec<(u64, RestartResult)> {
+fn results(rolling: &RollingPlanner) -> Vec<(u64, RollingOutcome)> {
     let rows = rolling.rows().into_iter();
-    rows.map(|row| (row.server.id.unwrap_or_default(), row.result)).collect()
+    rows.map(|row| (row.server.id.unwrap_or_default(), row.outcome)).collect()
 }
 
 proptest! {
     #[test]
     fn a_restart_needs_a_certain_quorum(
         (voters, observers) in (1..=5_usize, 0..=2_usize),
-        (reports_uptime, is_idle) in any::<(bool, bool)>(),
+        (reports_uptime, is_idle, sends_snapshots) in any::<(bool, bool, bool)>(),
         calm in 0..30_usize,
         seen in prop::collection::vec(
             prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(faults(), 1..3)],
@@ -147,7 +155,7 @@ proptest! {
         commands in prop::collection::vec(fates(), 0..8),
     ) {
         let mut world = World::new(voters, observers, reports_uptime);
-        world.is_idle = is_idle;
+        (world.is_idle, world.sends_snapshots) = (is_idle, sends_snapshots);
         let mut rolling = rolling(&world);
         // Most faults would otherwise end the run at its start.
         let seen = [vec![Vec::new(); calm], seen].concat();
@@ -156,30 +164,30 @@ proptest! {
         prop_assert_eq!(results.len(), voters + observers);
         match rolling.end().expect("an end") {
             RollingEnd::Done => {
-                prop_assert!(results.iter().all(|(_, is)| *is == RestartResult::Restarted));
+                prop_assert!(results.iter().all(|(_, is)| *is == RollingOutcome::Restarted));
                 prop_assert_eq!(restarted.len(), results.len());
             }
             RollingEnd::Doubtful(doubts) => prop_assert!(!doubts.is_empty()),
-            RollingEnd::CommandFailed(_) => prop_assert!(commands.contains(&Fate::Fails)),
+            RollingEnd::RestartFailed(_) => prop_assert!(commands.contains(&Fate::Fails)),
             end => panic!("{end:?}"),
         }
-        let open = |is: RestartResult| {
-            matches!(is, RestartResult::Failed | RestartResult::Unchecked)
+        let open = |is: RollingOutcome| {
+            matches!(is, RollingOutcome::Failed | RollingOutcome::Unchecked)
         };
         prop_assert!(results.iter().filter(|(_, is)| open(*is)).count() <= 1);
-        let begun = results.iter().filter(|(_, is)| *is != RestartResult::Left).count();
+        let begun = results.iter().filter(|(_, is)| *is != RollingOutcome::Left).count();
         prop_assert_eq!(begun, restarted.len());
     }
 
     #[test]
     fn an_ensemble_in_order_is_restarted_as_a_whole(
         (voters, observers) in (3..=5_usize, 0..=2_usize),
-        (reports_uptime, is_idle) in any::<(bool, bool)>(),
+        (reports_uptime, is_idle, sends_snapshots) in any::<(bool, bool, bool)>(),
         elections in prop::collection::vec(prop::option::weighted(0.2, 0..7_usize), 0..40),
         downs in prop::collection::vec(0..5_u8, 0..8),
     ) {
         let mut world = World::new(voters, observers, reports_uptime);
-        world.is_idle = is_idle;
+        (world.is_idle, world.sends_snapshots) = (is_idle, sends_snapshots);
         let mut rolling = rolling(&world);
         let elect = |to: &Option<usize>| to.map(Fault::Elect).into_iter().collect();
         let seen: Vec<Vec<Fault>> = elections.iter().map(elect).collect();
@@ -189,6 +197,29 @@ proptest! {
         if reports_uptime || elections.iter().all(Option::is_none) {
             prop_assert_eq!(rolling.end(), Some(&RollingEnd::Done));
             prop_assert_eq!(restarted.len(), voters + observers);
+        }
+    }
+
+    #[test]
+    fn a_restart_without_effect_is_noticed(
+        voters in 3..=5_usize,
+        (reports_uptime, has_counters, is_idle) in any::<(bool, bool, bool)>(),
+        elections in prop::collection::vec(prop::option::weighted(0.2, 0..5_usize), 0..40),
+        effective in 0..3_usize,
+    ) {
+        let mut world = World::new(voters, 0, reports_uptime);
+        (world.is_idle, world.has_counters) = (is_idle, reports_uptime && has_counters);
+        let mut rolling = rolling(&world);
+        let elect = |to: &Option<usize>| to.map(Fault::Elect).into_iter().collect();
+        let seen: Vec<Vec<Fault>> = elections.iter().map(elect).collect();
+        let commands = [vec![Fate::Restarts(1); effective], vec![Fate::Nothing]].concat();
+        let restarted = play(&mut world, &mut rolling, &seen, &commands);
+        // Without counters of its process, a leader that is replaced seems to have restarted.
+        let is_clear = |(id, leader): &&(u64, u64)| world.has_counters || id != leader;
+        let idle = restarted.get(effective).filter(is_clear);
+        if let Some((id, _)) = idle {
+            prop_assert_eq!(restarted.len(), effective + 1);
+            prop_assert!(results(&rolling).contains(&(*id, RollingOutcome::Failed)));
         }
     }
 }
@@ -231,6 +262,29 @@ fn an_epoch_without_transactions_is_no_lag() {
 }
 
 #[test]
+fn a_follower_behind_the_others_is_noticed_in_an_idle_epoch() {
+    let mut world = World::new(3, 0, true);
+    world.is_idle = true;
+    world.elect(0);
+    let mut rolling = rolling(&world);
+    assert!(play(&mut world, &mut rolling, &[vec![], vec![Fault::Behind(1)]], &[]).is_empty());
+    let behind = RollingDoubt::Behind(world.found().servers.remove(1));
+    assert_eq!(rolling.end(), Some(&RollingEnd::Doubtful(vec![behind])));
+}
+
+#[test]
+fn unknown_members_are_refused() {
+    let mut world = World::new(3, 0, true);
+    let rules = RollingRules { targets: [1, 7, 9].into(), ..rules(&world) };
+    let mut rolling = RollingPlanner::new(&world.found(), rules);
+    assert!(play_some(&mut world, &mut rolling).is_empty());
+    let doubts = vec![RollingDoubt::NoSuchMember(vec![7, 9])];
+    assert_eq!(rolling.end(), Some(&RollingEnd::Doubtful(doubts)));
+    let reasons = rolling.report().end.reasons();
+    assert_eq!(reasons, ["server.7, server.9: not in the configuration of the ensemble"]);
+}
+
+#[test]
 fn each_doubt_at_the_start_ends_the_run() {
     for (fault, text) in [
         (Fault::Unreachable(0), "zk:1: unreachable: no route"),
@@ -253,12 +307,12 @@ fn each_doubt_at_the_start_ends_the_run() {
         assert!(play(&mut world, &mut rolling, &[vec![fault]], &[]).is_empty());
         let Some(RollingEnd::Doubtful(doubts)) = rolling.end() else { panic!("{fault:?}") };
         assert!(doubts.iter().any(|doubt| doubt.to_string() == text), "{fault:?}: {doubts:?}");
-        assert!(!rolling.has_begun());
+        assert!(!rolling.report().has_begun());
     }
     // These need an earlier response of the leader.
     for (fault, doubt) in [
-        (Fault::Behind(0), Doubt::Behind(World::new(3, 0, true).found().servers.remove(0))),
-        (Fault::Back, Doubt::WentBack { before: 0x1_0000_0066, now: 0x1_0000_005c }),
+        (Fault::Behind(0), RollingDoubt::Behind(World::new(3, 0, true).found().servers.remove(0))),
+        (Fault::Back, RollingDoubt::WentBack { before: 0x1_0000_0066, now: 0x1_0000_005c }),
     ] {
         let mut world = World::new(3, 0, true);
         let mut rolling = rolling(&world);
@@ -271,10 +325,10 @@ fn each_doubt_at_the_start_ends_the_run() {
 #[test]
 fn each_failed_restart_ends_the_run() {
     for (fate, text, result) in [
-        (Fate::StaysDown, "zk:1: unreachable: connection refused", RestartResult::Unchecked),
-        (Fate::Nothing, "nothing shows that zk:1 has restarted", RestartResult::Failed),
-        (Fate::OtherMember, "zk:1 responds as member 51", RestartResult::Unchecked),
-        (Fate::Older, "zk:1 came back with older data", RestartResult::Unchecked),
+        (Fate::StaysDown, "zk:1: unreachable: connection refused", RollingOutcome::Unchecked),
+        (Fate::Nothing, "nothing shows that zk:1 has restarted", RollingOutcome::Failed),
+        (Fate::OtherMember, "zk:1 responds as member 51", RollingOutcome::Unchecked),
+        (Fate::Older, "zk:1 came back with older data", RollingOutcome::Unchecked),
     ] {
         for reports_uptime in [false, true] {
             let mut world = World::new(3, 0, reports_uptime);
@@ -282,16 +336,31 @@ fn each_failed_restart_ends_the_run() {
             assert_eq!(play(&mut world, &mut rolling, &[], &[fate]).len(), 1);
             let Some(RollingEnd::Doubtful(doubts)) = rolling.end() else { panic!("{fate:?}") };
             assert!(doubts.iter().any(|doubt| doubt.to_string() == text), "{fate:?}: {doubts:?}");
-            let left = RestartResult::Left;
+            let left = RollingOutcome::Left;
             assert_eq!(results(&rolling), [(1, result), (2, left), (3, left)], "{fate:?}");
         }
     }
     let mut world = World::new(3, 0, true);
     let mut rolling = rolling(&world);
     assert_eq!(play(&mut world, &mut rolling, &[], &[Fate::Fails]).len(), 1);
-    let Some(RollingEnd::CommandFailed(error)) = rolling.end() else { panic!("{rolling:?}") };
-    assert_eq!(error.to_string(), "the command of zk:1 failed: exit status: 1");
-    assert_eq!(results(&rolling)[0], (1, RestartResult::Failed));
+    let Some(RollingEnd::RestartFailed(error)) = rolling.end() else { panic!("{rolling:?}") };
+    assert_eq!(error.to_string(), "the restart of zk:1 failed: exit status: 1");
+    assert_eq!(results(&rolling)[0], (1, RollingOutcome::Failed));
+}
+
+#[test]
+fn a_failed_restart_that_is_seen_is_unchecked() {
+    let mut world = World::new(3, 0, true);
+    let mut rolling = rolling(&world);
+    let server = until_restart(&mut world, &mut rolling);
+    world.restart(1, Fate::Restarts(1));
+    rolling.step(RollingInput::Observed(world.observe(&[], false)));
+    let result = Err(RollingRestartError::timed_out(&server, WAIT));
+    rolling.step(RollingInput::RestartEnded { at: world.now, result });
+    assert_eq!(results(&rolling)[0], (1, RollingOutcome::Unchecked));
+    assert!(rolling.report().has_begun());
+    let left: Vec<_> = rolling.report().to_do().filter_map(|row| row.server.id).collect();
+    assert_eq!(left, [2, 3]);
 }
 
 #[test]
@@ -311,12 +380,12 @@ fn quorums_that_need_every_member_are_refused() {
         let mut world = World::new(voters, 1, true);
         let mut rolling = rolling(&world);
         assert!(play(&mut world, &mut rolling, &[], &[]).is_empty());
-        let doubts = vec![Doubt::TooFewVoters(voters)];
+        let doubts = vec![RollingDoubt::TooFewVoters(voters)];
         assert_eq!(rolling.end(), Some(&RollingEnd::Doubtful(doubts)));
         // Its observer has no vote.
         let targets = [voters as u64 + 1].into();
         let rules = RollingRules { targets, ..rules(&world) };
-        let mut rolling = Rolling::new(&world.found(), rules);
+        let mut rolling = RollingPlanner::new(&world.found(), rules);
         let restarted = play_some(&mut world, &mut rolling);
         assert_eq!(restarted, [voters as u64 + 1]);
         assert_eq!(rolling.end(), Some(&RollingEnd::Done));
@@ -324,7 +393,7 @@ fn quorums_that_need_every_member_are_refused() {
 }
 
 /// Runs a restart of some servers to its end. Returns their ids, in their order.
-fn play_some(world: &mut World, rolling: &mut Rolling) -> Vec<u64> {
+fn play_some(world: &mut World, rolling: &mut RollingPlanner) -> Vec<u64> {
     let mut restarted = Vec::new();
     let mut effects = vec![RollingEffect::Observe { is_thorough: true }];
     for _ in 0..MOST {
@@ -336,7 +405,7 @@ fn play_some(world: &mut World, rolling: &mut Rolling) -> Vec<u64> {
                 let id = server.id.expect("a member");
                 restarted.push(id);
                 world.restart(id, Fate::Restarts(1));
-                rolling.step(RollingInput::CommandEnded { at: world.now, result: Ok(()) })
+                rolling.step(RollingInput::RestartEnded { at: world.now, result: Ok(()) })
             }
             RollingEffect::End => return restarted,
             effect => panic!("{effect:?}"),
@@ -349,9 +418,9 @@ fn play_some(world: &mut World, rolling: &mut Rolling) -> Vec<u64> {
 fn only_named_servers_are_restarted() {
     let mut world = World::new(3, 0, true);
     let rules = RollingRules { targets: [3, 1].into(), ..rules(&world) };
-    let mut rolling = Rolling::new(&world.found(), rules);
+    let mut rolling = RollingPlanner::new(&world.found(), rules);
     assert_eq!(play_some(&mut world, &mut rolling), [1, 3]);
-    assert_eq!(results(&rolling)[2], (2, RestartResult::LeftOut));
+    assert_eq!(results(&rolling)[2], (2, RollingOutcome::LeftOut));
 }
 
 #[test]
@@ -361,14 +430,14 @@ fn servers_with_a_younger_role_are_left_out() {
     let least_age = Some(Duration::ZERO);
     // At the start, the time since the start of the run is that of the world.
     let rules = RollingRules { least_age, ..rules(&world) };
-    let mut rolling = Rolling::new(&world.found(), rules.clone());
+    let mut rolling = RollingPlanner::new(&world.found(), rules.clone());
     assert_eq!(play_some(&mut world, &mut rolling), [2, 3]);
-    assert_eq!(results(&rolling)[2], (1, RestartResult::LeftOut));
+    assert_eq!(results(&rolling)[2], (1, RollingOutcome::LeftOut));
 
     let mut old = World::new(3, 0, false);
-    let mut rolling = Rolling::new(&old.found(), rules);
+    let mut rolling = RollingPlanner::new(&old.found(), rules);
     assert!(play_some(&mut old, &mut rolling).is_empty());
-    let doubts = old.found().servers.into_iter().map(Doubt::NoUptime).collect();
+    let doubts = old.found().servers.into_iter().map(RollingDoubt::NoUptime).collect();
     assert_eq!(rolling.end(), Some(&RollingEnd::Doubtful(doubts)));
 }
 
@@ -376,13 +445,13 @@ fn servers_with_a_younger_role_are_left_out() {
 fn a_dry_run_restarts_nothing() {
     let mut world = World::new(3, 1, true);
     let rules = RollingRules { is_dry_run: true, ..rules(&world) };
-    let mut rolling = Rolling::new(&world.found(), rules);
+    let mut rolling = RollingPlanner::new(&world.found(), rules);
     assert!(play_some(&mut world, &mut rolling).is_empty());
     assert_eq!(rolling.end(), Some(&RollingEnd::Planned));
     let rows = rolling.rows();
     let order: Vec<_> = rows.iter().filter_map(|row| row.server.id.zip(row.number)).collect();
     assert_eq!(order, [(4, 1), (1, 2), (2, 3), (3, 4)]);
-    assert!(rows.iter().all(|row| row.result == RestartResult::Left && row.role.is_some()));
+    assert!(rows.iter().all(|row| row.outcome == RollingOutcome::Left && row.role.is_some()));
 }
 
 #[test]
@@ -390,7 +459,7 @@ fn a_pause_and_several_observations_precede_the_next_restart() {
     for pause in [Duration::ZERO, EVERY * 30] {
         let mut world = World::new(3, 0, true);
         let rules = RollingRules { pause, ..rules(&world) };
-        let mut rolling = Rolling::new(&world.found(), rules);
+        let mut rolling = RollingPlanner::new(&world.found(), rules);
         let mut begins = Vec::new();
         let mut effects = vec![RollingEffect::Observe { is_thorough: true }];
         while let Some(effect) = effects.pop().filter(|effect| *effect != RollingEffect::End) {
@@ -401,7 +470,7 @@ fn a_pause_and_several_observations_precede_the_next_restart() {
                 RollingEffect::Restart(server) => {
                     begins.push(world.now);
                     world.restart(server.id.expect("a member"), Fate::Restarts(0));
-                    rolling.step(RollingInput::CommandEnded { at: world.now, result: Ok(()) })
+                    rolling.step(RollingInput::RestartEnded { at: world.now, result: Ok(()) })
                 }
                 effect => panic!("{effect:?}"),
             };
@@ -412,8 +481,8 @@ fn a_pause_and_several_observations_precede_the_next_restart() {
     }
 }
 
-/// Steps with observations until the first command begins.
-fn until_restart(world: &mut World, rolling: &mut Rolling) -> Server {
+/// Steps with observations until the first restart begins.
+fn until_restart(world: &mut World, rolling: &mut RollingPlanner) -> ProbedServer {
     let mut effects = vec![RollingEffect::Observe { is_thorough: true }];
     loop {
         match effects.pop() {
@@ -427,51 +496,14 @@ fn until_restart(world: &mut World, rolling: &mut Rolling) -> Server {
     }
 }
 
-#[test]
-fn a_stop_between_restarts_ends_the_run() {
-    let world = World::new(3, 0, true);
-    let mut rolling = rolling(&world);
-    assert_eq!(rolling.step(RollingInput::StopRequested), [RollingEffect::End]);
-    assert_eq!(rolling.end(), Some(&RollingEnd::Stopped));
-    assert!(!rolling.has_begun());
-}
-
-#[test]
-fn a_stop_while_a_command_runs_waits_for_the_command() {
-    let mut world = World::new(3, 0, true);
-    let mut rolling = rolling(&world);
-    let server = until_restart(&mut world, &mut rolling);
-    let news = RollingProgress::Finishing(server.clone());
-    assert_eq!(rolling.step(RollingInput::StopRequested), [RollingEffect::Report(news)]);
-    let ended = RollingInput::CommandEnded { at: world.now, result: Ok(()) };
-    assert_eq!(rolling.step(ended), [RollingEffect::End]);
-    assert_eq!(rolling.end(), Some(&RollingEnd::Stopped));
-    assert_eq!(results(&rolling)[0], (1, RestartResult::Unchecked));
-}
-
-#[test]
-fn a_second_stop_kills_the_command() {
-    let mut world = World::new(3, 0, true);
-    let mut rolling = rolling(&world);
-    let server = until_restart(&mut world, &mut rolling);
-    rolling.step(RollingInput::StopRequested);
-    assert_eq!(rolling.step(RollingInput::StopRequested), [RollingEffect::Kill]);
-    let result = Err(RestartError::Killed(server.clone()));
-    let effects = rolling.step(RollingInput::CommandEnded { at: world.now, result });
-    assert_eq!(effects, [RollingEffect::End]);
-    let error = RestartError::Killed(server);
-    assert_eq!(rolling.end(), Some(&RollingEnd::CommandFailed(error)));
-    assert_eq!(results(&rolling)[0], (1, RestartResult::Failed));
-}
-
 fn ended(found: &EnsembleMembers, reports: &[ProbeReport]) -> Vec<String> {
     let targets = found.servers.iter().filter_map(|server| server.id).collect();
     let rules = RollingRules { targets, ..rules(&World::new(3, 0, true)) };
-    let mut rolling = Rolling::new(found, rules);
-    let seen = Observation::of(EVERY, reports, found.config.as_ref(), Vec::new(), true);
+    let mut rolling = RollingPlanner::new(found, rules);
+    let seen = Observation::of((EVERY, EVERY), reports, found.config.as_ref(), Vec::new(), true);
     rolling.step(RollingInput::Observed(seen));
     match rolling.end() {
-        Some(RollingEnd::Doubtful(doubts)) => doubts.iter().map(Doubt::to_string).collect(),
+        Some(RollingEnd::Doubtful(doubts)) => doubts.iter().map(RollingDoubt::to_string).collect(),
         _ => Vec::new(),
     }
 }
@@ -484,7 +516,7 @@ fn servers_that_are_no_ensemble_are_refused() {
     let found = EnsembleMembers { servers: servers.clone(), config, unknown: Vec::new() };
     assert_eq!(ended(&found, &alone), ["a single server: there is no quorum without it"]);
 
-    let gone = ProbeReport { srvr: Err(Trouble::Late), ..serving(1, ServerMode::Follower, 5) };
+    let gone = ProbeReport { srvr: Err(ProbeTrouble::Late), ..serving(1, ServerMode::Follower, 5) };
     let found = EnsembleMembers { config: None, ..found };
     assert_eq!(
         ended(&found, &[gone]),
@@ -503,42 +535,4 @@ fn servers_that_are_no_ensemble_are_refused() {
     ] {
         assert!(doubts.iter().any(|doubt| doubt == text), "{doubts:?}");
     }
-}
-
-#[test]
-fn responses_are_joined() {
-    let conf = "serverId=2\nmembership: \nserver.1=a:1:2:participant;2181\n\
-                server.2=b:1:2:observer;2181\nversion=0\n";
-    let mut report = serving(1, ServerMode::Observer, 7);
-    report.conf = Ok(Conf::parse(conf).expect("settings"));
-    report.mntr = Ok(Mntr::parse("zk_uptime\t1500\n").expect("metrics"));
-    report.srvr.as_mut().expect("a response").received = Some(9);
-    let gone = ProbeReport { srvr: Err(Trouble::Late), ..serving(2, ServerMode::Follower, 5) };
-    let seen = Observation::of(EVERY, &[report.clone(), gone], None, Vec::new(), false);
-    let state = seen.servers[0].state.as_ref().expect("a response");
-    assert_eq!((state.id, state.mode.as_ref()), (Some(2), Some(&ServerMode::Observer)));
-    assert_eq!((state.zxid, state.received), (Some(7), Some(9)));
-    assert_eq!(state.uptime, Some(Duration::from_millis(1_500)));
-    assert_eq!(seen.servers[1].state, Err(Trouble::Late));
-    assert_eq!(seen.members, [Members::from([(1, true), (2, false)])]);
-    assert!(!seen.is_weighted);
-    let weighted = format!("{conf}group.1=1:2\nweight.1=1\n");
-    report.conf = Ok(Conf::parse(&weighted).expect("settings"));
-    assert!(Observation::of(EVERY, &[report], None, Vec::new(), false).is_weighted);
-}
-
-#[test]
-fn a_rolling_upgrade_mixes_versions() {
-    let mut reports = [
-        serving(1, ServerMode::Leader, 5),
-        serving(2, ServerMode::Follower, 5),
-        serving(3, ServerMode::Follower, 5),
-    ];
-    reports[2].srvr.as_mut().expect("a response").version = Some("3.8.4-x".to_owned());
-    reports[1].mntr = Ok(Mntr::parse("zk_version\t3.7.0-x\n").expect("metrics"));
-    let found = |reports: &[ProbeReport]| observation::findings(reports, Some(3), 1 << 20);
-    assert_eq!(found(&reports), []);
-    reports[0].mntr = Ok(Mntr::parse("zk_synced_followers\t1\n").expect("metrics"));
-    let texts: Vec<_> = found(&reports).iter().map(Doubt::to_string).collect();
-    assert_eq!(texts, ["ensemble: 1 of 2 followers are in sync with the leader"]);
 }
