@@ -62,8 +62,9 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
     let after: u64 = after.unwrap_or_default();
     let view = web.journals.view(&path).map_err(|NoJournal| full())?;
     let state = view.page(after);
-    let children = web.zk.exists(&path).await?;
-    let children = children.map(|stat| stat.num_children.to_string()).unwrap_or_default();
+    // Without a connection, the page still shows the record.
+    let stat = web.zk.exists(&path).await.ok().flatten();
+    let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
     let url = url_of(&path);
     let mut frame = Frame::new(&web, Some(&visit.viewer), "").await;
     path.clone_into(&mut frame.path);

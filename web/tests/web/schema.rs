@@ -83,6 +83,7 @@ async fn responses_have_the_described_shapes() {
         ("/recipes/{path}", "/api/v1/recipes"),
         ("/services/{path}", "/api/v1/services/services"),
         ("/services/{path}", "/api/v1/services"),
+        ("/diff", "/api/v1/diff?before=/locks&after=/services"),
     ] {
         let value = site.json(address).await;
         let content = &document["paths"][path]["get"]["responses"]["200"]["content"];
