@@ -15,7 +15,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
+use zk_curator_client::internal::sleep;
 
 pub(crate) use audit::print_audit;
 #[cfg(feature = "tls")]
