@@ -108,8 +108,10 @@ impl Book {
     }
 
     /// Returns the kept changes after a number, the oldest first, and the number of those between
-    /// them that were dropped.
+    /// them that were dropped. A number above the last one is of an earlier record of this path, and
+    /// counts as 0.
     pub(super) fn after(&self, number: u64) -> (Vec<Arc<RecordedChange>>, u64) {
+        let number = if number > self.last { 0 } else { number };
         let kept = self.changes.iter().filter(|change| change.number > number);
         let kept: Vec<_> = kept.cloned().collect();
         let first = kept.first().map_or(self.last + 1, |change| change.number);
@@ -147,7 +149,7 @@ mod tests {
         let last = book.last();
         assert_eq!(book.after(last), (Vec::new(), 0));
         assert_eq!(book.after(last - 2).0.len(), 2);
-        assert_eq!(book.after(last + 5), (Vec::new(), 0));
+        assert_eq!(book.after(last + 5), book.after(0), "a number of an earlier record");
         assert_eq!(book.counts().changed, last);
     }
 
