@@ -13,7 +13,7 @@ use clap::ArgMatches;
 use tokio::sync::OnceCell;
 use zk_curator::retry::ExponentialBackoffRetry;
 use zk_curator::state::ConnectionStateErrorPolicy;
-use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator::{CuratorFramework, CuratorFrameworkBuilder, ErrorKind};
 use zk_curator_client::Connector;
 use zk_curator_ops::ensemble::{FrameworkFuture, FrameworkSource};
 
@@ -263,8 +263,49 @@ impl App {
         }
     }
 
+    /// Returns a builder with the servers and without any identity, for the sessions of others.
+    #[cfg(feature = "web")]
+    pub(crate) fn anonymous_builder(&self) -> Result<CuratorFrameworkBuilder, CommandFailure> {
+        #[cfg(feature = "kerberos")]
+        let is_principal = kerberos(&self.global, &self.target.settings).is_some();
+        #[cfg(not(feature = "kerberos"))]
+        let is_principal = false;
+        #[cfg(feature = "tls")]
+        let has_certificate =
+            self.global.tls_cert.is_some() || self.target.settings.tls_cert.is_some();
+        #[cfg(not(feature = "tls"))]
+        let has_certificate = false;
+        if is_principal || has_certificate {
+            let text = "refused: every user would also have the identity of this program";
+            return Err(CommandFailure::usage(text)
+                .hint("it comes from the Kerberos ticket or the client certificate"));
+        }
+        self.encrypted(self.common_builder()?)
+    }
+
     /// Returns a framework with the options of the command line, which is not started yet.
     pub(crate) fn framework(&self) -> Result<CuratorFramework, CommandFailure> {
+        let (global, settings) = (&self.global, &self.target.settings);
+        let mut builder = self.common_builder()?;
+        let references = if global.auth.is_empty() { &settings.auth } else { &global.auth };
+        for reference in references {
+            let secret = SecretRef::parse("--auth", reference)?;
+            builder = builder.authorization(&secret.name, secret.read()?);
+        }
+        #[cfg(feature = "sasl")]
+        if let Some(reference) = global.sasl.as_ref().or(settings.sasl.as_ref()) {
+            let secret = SecretRef::parse("--sasl", reference)?;
+            builder = builder.sasl_digest_md5(&secret.name, secret.read()?);
+        }
+        #[cfg(feature = "kerberos")]
+        if let Some(kerberos) = kerberos(global, settings) {
+            builder = builder.sasl_kerberos(kerberos);
+        }
+        Ok(self.encrypted(builder)?.build()?)
+    }
+
+    /// Returns a builder with the options that are not about identities.
+    fn common_builder(&self) -> Result<CuratorFrameworkBuilder, CommandFailure> {
         let (global, settings) = (&self.global, &self.target.settings);
         settings.check_features()?;
         let mut builder = CuratorFramework::builder()
@@ -282,25 +323,18 @@ impl App {
         if let Some(bytes) = global.jute_maxbuffer.or(settings.jute_maxbuffer) {
             builder = builder.max_frame(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
-        let references = if global.auth.is_empty() { &settings.auth } else { &global.auth };
-        for reference in references {
-            let secret = SecretRef::parse("--auth", reference)?;
-            builder = builder.authorization(&secret.name, secret.read()?);
+        Ok(builder)
+    }
+
+    /// Adds TLS, if the command line or the context has it.
+    fn encrypted(
+        &self,
+        builder: CuratorFrameworkBuilder,
+    ) -> Result<CuratorFrameworkBuilder, CommandFailure> {
+        match self.secure_connector()? {
+            Some(connector) => Ok(builder.connector(connector)),
+            None => Ok(builder),
         }
-        #[cfg(feature = "sasl")]
-        if let Some(reference) = global.sasl.as_ref().or(settings.sasl.as_ref()) {
-            let secret = SecretRef::parse("--sasl", reference)?;
-            builder = builder.sasl_digest_md5(&secret.name, secret.read()?);
-        }
-        #[cfg(feature = "kerberos")]
-        if let Some(kerberos) = kerberos(global, settings) {
-            builder = builder.sasl_kerberos(kerberos);
-        }
-        #[cfg(feature = "tls")]
-        if let Some(connector) = tls(global, settings)? {
-            builder = builder.connector(Arc::new(connector));
-        }
-        Ok(builder.build()?)
     }
 
     /// Returns the means for encrypted connections, if the command line or the context has them.

@@ -12,7 +12,7 @@ mod captured;
 mod commands;
 mod complete;
 mod context;
-#[cfg(all(test, unix, feature = "serve", feature = "shell", feature = "tui"))]
+#[cfg(all(test, unix, feature = "serve", feature = "shell", feature = "tui", feature = "web"))]
 mod documented;
 mod exit;
 mod help;
@@ -36,6 +36,8 @@ mod transfer;
 #[cfg(feature = "tui")]
 mod tui;
 mod unreadable;
+#[cfg(feature = "web")]
+mod web_server;
 mod who;
 mod words;
 

@@ -28,11 +28,17 @@ impl ProbeArguments {
     /// Returns the servers of the command line, which are asked with these options. A session begins
     /// only if a probe needs one.
     pub(crate) fn of<'a>(&self, app: &'a App) -> Result<EnsembleProbe<'a>, CommandFailure> {
-        let mut options = ProbeOptions::new().admin(self.admin.clone()).within(self.within);
-        if let Some(connector) = app.secure_connector()? {
-            options = options.connector(connector);
-        }
+        let options = self.options(app)?;
         Ok(EnsembleProbe::new(app.servers()).with_options(options).with_framework(app))
+    }
+
+    /// Returns these options, with the means for TLS of the command line or the context.
+    pub(crate) fn options(&self, app: &App) -> Result<ProbeOptions, CommandFailure> {
+        let options = ProbeOptions::new().admin(self.admin.clone()).within(self.within);
+        Ok(match app.secure_connector()? {
+            Some(connector) => options.connector(connector),
+            None => options,
+        })
     }
 }
 

@@ -92,6 +92,15 @@ pub enum Error {
         root: String,
     },
 
+    /// A tree has more nodes than the [scope](crate::transfer::DiffScope::at_most) accepts.
+    #[error("more than {most} nodes: {root}")]
+    TooManyNodes {
+        /// The root of the tree.
+        root: String,
+        /// The greatest number of nodes.
+        most: usize,
+    },
+
     // The nodes do not allow it.
     /// A node does not exist.
     #[error("no node: {path}")]

@@ -1,9 +1,12 @@
 //! The bodies of requests, up to a limit.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
+use tokio::time::timeout;
 
 use crate::fields::Fields;
 use crate::problem::{Problem, ProblemKind, RequestResult};
@@ -12,6 +15,8 @@ use crate::problem::{Problem, ProblemKind, RequestResult};
 const FORM: &str = "application/x-www-form-urlencoded";
 /// The bytes of a form for fields other than the data.
 const OTHER_FIELDS: usize = 16 << 10;
+/// The longest time without a part of a body.
+pub(crate) const STALLED: Duration = Duration::from_secs(30);
 /// The maximum number of bytes that stand for one in a form.
 const ENCODED: usize = 3;
 
@@ -25,7 +30,7 @@ pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Reque
     }
     let mut parts = body.into_data_stream();
     let mut whole = BytesMut::new();
-    while let Some(part) = parts.next().await {
+    while let Some(part) = timeout(STALLED, parts.next()).await.map_err(|_| stalled())? {
         let part = part.map_err(|_| Problem::usage("The body of the request has ended early."))?;
         if whole.len() + part.len() > limit {
             return Err(Problem::too_large(limit));
@@ -33,6 +38,13 @@ pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Reque
         whole.extend_from_slice(&part);
     }
     Ok(whole.freeze())
+}
+
+/// Returns the problem of a client that sends its body too slowly.
+pub(crate) fn stalled() -> Problem {
+    let status = StatusCode::REQUEST_TIMEOUT;
+    let detail = format!("No part of the body has arrived for {} s.", STALLED.as_secs());
+    Problem::new(status, ProblemKind::Usage, "Request too slow", detail)
 }
 
 /// Reads the fields of a form whose data have at most `limit` bytes.

@@ -35,6 +35,15 @@ impl Fields {
         Ok(Self(fields))
     }
 
+    /// Adds a field.
+    pub(crate) fn push(&mut self, name: String, value: String) -> Result<(), FieldsError> {
+        if self.0.len() == MOST {
+            return Err(FieldsError::TooMany);
+        }
+        self.0.push((name, value));
+        Ok(())
+    }
+
     /// Returns the first value of a field.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

@@ -1,17 +1,25 @@
 //! The checks before every request, and the headers of every response.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use tower::Service;
+use zk_curator::internal::Locked;
 
 use crate::fields::query;
+use crate::impersonation::UserSession;
 use crate::pages::problem_page;
 use crate::problem::{Problem, ProblemKind};
-use crate::security::{Access, Means, Origin, Viewer, cookie_of, origin_of, random_token};
+use crate::security::{
+    Access, ClientId, Means, Origin, Viewer, cookie_of, origin_of, random_token,
+};
 use crate::state::Web;
 use crate::visit::Format;
 
@@ -33,17 +41,90 @@ const HEADERS: [(&str, &str); 4] = [
     ("cross-origin-resource-policy", "same-origin"),
 ];
 
+/// The guard of an explorer, and the explorers of the users who have sessions of their own.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    web: Arc<Web>,
+    make: fn(Arc<Web>) -> Router,
+    users: Arc<Locked<BTreeMap<ClientId, UserExplorer>>>,
+}
+
+/// An explorer whose requests are sent in the session of a user. No handler of it can use another
+/// one.
+#[derive(Clone)]
+struct UserExplorer {
+    session: UserSession,
+    web: Arc<Web>,
+    router: Router,
+}
+
+impl Gate {
+    /// `make` returns the addresses of an explorer, without a guard.
+    pub(crate) fn new(web: Arc<Web>, make: fn(Arc<Web>) -> Router) -> Self {
+        Self { web, make, users: Arc::default() }
+    }
+
+    /// Returns the explorer for a request that was admitted; `None` for the common one.
+    fn explorer_for(
+        &self,
+        request: &Request,
+        viewer: Option<&Viewer>,
+        format: Format,
+    ) -> Result<Option<UserExplorer>, Refusal> {
+        let path = request.uri().path();
+        let Some(impersonation) = &self.web.impersonation else { return Ok(None) };
+        if is_for_all(path) || path == "/logout" {
+            return Ok(None);
+        }
+        let cookie = viewer.filter(|viewer| viewer.means == Means::Cookie);
+        let Some(session) = cookie.and_then(|viewer| viewer.session.as_deref()) else {
+            let detail = "This explorer acts in the name of its users, who sign in with the form. \
+                          A token alone has no identity in ZooKeeper.";
+            return Err(Problem::forbidden("No session with ZooKeeper", detail).into());
+        };
+        let id = self.web.sessions.client_of(session);
+        let found = id.and_then(|id| Some((id, impersonation.session_of(id)?)));
+        let Some((id, session_of_user)) = found else {
+            // It was idle for too long, or others have taken its place.
+            self.web.sessions.close(session);
+            return Err(sign_in(&self.web, request, format));
+        };
+        let mut users = self.users.lock();
+        users.retain(|id, _| impersonation.is_open(*id));
+        if let Some(own) = users.get(&id).filter(|own| own.session.is_same(&session_of_user)) {
+            return Ok(Some(own.clone()));
+        }
+        let web = Arc::new(self.web.for_user(&session_of_user.zk));
+        let router = (self.make)(Arc::clone(&web));
+        let own = UserExplorer { session: session_of_user, web, router };
+        users.insert(id, own.clone());
+        Ok(Some(own))
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("web", &self.web).finish_non_exhaustive()
+    }
+}
+
 /// Checks a request, passes it on, and completes the response, also that of a refused request.
-pub(crate) async fn guard(
-    State(web): State<Arc<Web>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let mut web = Arc::clone(&gate.web);
     let format = Format::of(request.uri().path(), request.headers());
     let admitted = admit(&web, &mut request, format);
     let viewer = request.extensions().get::<Viewer>().cloned();
+    let admitted = admitted.and_then(|cookie| {
+        gate.explorer_for(&request, viewer.as_ref(), format).map(|own| (cookie, own))
+    });
     let (response, cookie) = match admitted {
-        Ok(cookie) => (next.run(request).await, cookie),
+        Ok((cookie, None)) => (next.run(request).await, cookie),
+        Ok((cookie, Some(mut own))) => {
+            // The page of a problem names the identity of the user.
+            web = own.web;
+            let Ok(response) = own.router.call(request).await;
+            (response, cookie)
+        }
         Err(Refusal::Problem(problem)) => (problem.into_response(), None),
         Err(Refusal::SignIn(response)) => (*response, None),
     };
@@ -160,7 +241,9 @@ fn browser_of(
     if let Some(known) = known {
         return (Some(known.to_owned()), None);
     }
-    let has_forms = web.write || request.uri().path() == "/login";
+    // A comparison with an uploaded file is a form of a read-only explorer too.
+    let path = request.uri().path();
+    let has_forms = web.write || path == "/login" || path.starts_with("/data");
     let is_page = format == Format::Html && matches!(*request.method(), Method::GET | Method::HEAD);
     if !has_forms || !is_page || is_static(request.uri().path()) {
         return (None, None);

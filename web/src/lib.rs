@@ -30,6 +30,8 @@
 //! | `/services/a` | the services of Curator's discovery below `/a`, with their instances |
 //! | `/ensemble` | the servers, charts of the last 15 minutes, findings, and sessions |
 //! | `/search/a/b` | a search by name or content at `/a/b` and below it |
+//! | `/changes/a/b` | the changes below `/a/b` since the page was opened |
+//! | `/data/a/b` | backups, comparisons; with [`write`](WebOptions::write), restores |
 //! | `/help` | keys, signs and limits |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
 //!
@@ -43,11 +45,12 @@
 //! # REST
 //!
 //! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`,
-//! `/api/v1/why/…`, `/api/v1/recipes/…` and `/api/v1/services/…`, and the events of
-//! `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need `If-Match`, and
-//! `POST`, which creates a node, needs `If-None-Match: *`. `GET` of `/api/v1/ensemble` samples the
-//! servers, and `GET` of `/api/v1/search/…` searches. Errors are problems of RFC 9457 with the
-//! kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the interface.
+//! `/api/v1/why/…`, `/api/v1/recipes/…`, `/api/v1/services/…`, `/api/v1/backup/…` and
+//! `/api/v1/diff`, and the events of `/api/v1/watch/…` and `/api/v1/changes/…`. The version of a
+//! node is its `ETag`. `PUT` and `DELETE` need `If-Match`, and `POST`, which creates a node, needs
+//! `If-None-Match: *`. `GET` of `/api/v1/ensemble` samples the servers, and `GET` of
+//! `/api/v1/search/…` searches. Errors are problems of RFC 9457 with the kinds of the exit codes of
+//! `zkc`. `/api/v1/openapi.json` describes the interface.
 //!
 //! # Security
 //!
@@ -59,8 +62,8 @@
 //! * Requests, sizes, streams, sessions and attempts to sign in have [limits](Limits).
 //! * Each change leaves an event of `tracing` with the target `zk_curator_web::audit`.
 //!
-//! The rights in ZooKeeper are those of the framework's session, for all users. Every page shows
-//! its identity.
+//! The rights in ZooKeeper are those of the framework's session, for all users, or those of each
+//! user with [`impersonate`](WebOptions::impersonate). Every page shows the identity.
 
 mod api;
 mod body;
@@ -68,6 +71,8 @@ mod changes;
 mod ensemble;
 mod fields;
 mod guard;
+mod impersonation;
+mod journal;
 mod live;
 mod options;
 mod pages;
@@ -80,11 +85,13 @@ mod security;
 mod show;
 mod state;
 mod static_files;
+mod transfer;
 mod visit;
 
+pub use impersonation::Impersonation;
 pub use options::{Limits, OptionsError, WebOptions};
 pub use routes::router;
-pub use security::{Network, NetworkError, Redaction, RedactionError, Users, UsersError};
+pub use security::{Network, NetworkError, NewToken, Redaction, RedactionError, Users, UsersError};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::HeaderName;
 use zk_curator_ops::ensemble::probe::ProbeOptions;
 
+use crate::impersonation::Impersonation;
 use crate::search::SearchLimits;
 use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
 
@@ -41,6 +42,7 @@ pub struct WebOptions {
     pub(crate) authentication: Authentication,
     pub(crate) redaction: Redaction,
     pub(crate) limits: Limits,
+    pub(crate) impersonation: Option<Impersonation>,
     pub(crate) probe: Probe,
     /// The pause between two samples; `None` for the default.
     pub(crate) every: Option<Duration>,
@@ -149,6 +151,16 @@ impl WebOptions {
         Ok(self)
     }
 
+    /// Sends the requests of each user in a session with the digest that the user has entered. It
+    /// needs [`users`](Self::users), who sign in with the form: requests with a bearer token and
+    /// those of a proxy have no digest, and are refused. Passwords are sent to the explorer, so use
+    /// TLS unless it is on a loopback address. Default: all requests have the rights of the
+    /// framework.
+    pub fn impersonate(mut self, impersonation: Impersonation) -> Self {
+        self.impersonation = Some(impersonation);
+        self
+    }
+
     /// Sets the nodes whose data are not shown. Default: [`Redaction::DEFAULT`].
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = redaction;
@@ -220,6 +232,9 @@ pub struct Limits {
     pub(crate) session_time: Duration,
     pub(crate) searches: usize,
     pub(crate) search: SearchLimits,
+    pub(crate) transfers: usize,
+    pub(crate) upload: u64,
+    pub(crate) journals: usize,
 }
 
 impl Default for Limits {
@@ -247,6 +262,9 @@ impl Limits {
                 time: Duration::from_secs(30),
                 hits: 1_000,
             },
+            transfers: 4,
+            upload: 64 << 20,
+            journals: 8,
         }
     }
 
@@ -304,6 +322,22 @@ impl Limits {
         let nodes = if nodes == 0 { 1 } else { nodes };
         let time = if time.as_secs() < LONGEST.as_secs() { time } else { LONGEST };
         self.search = SearchLimits { nodes, bytes, time, hits: self.search.hits };
+        self
+    }
+
+    /// Sets the number of backups, comparisons and restores at the same time, and the size of an
+    /// uploaded file in bytes. Opened, a file may have 16 times that size. At most 8 uploaded files
+    /// are kept, each for 10 minutes. With 0, there are none. Default: 4 and 64 MiB.
+    pub const fn transfers(mut self, at_once: usize, upload: u64) -> Self {
+        self.transfers = at_once;
+        self.upload = upload;
+        self
+    }
+
+    /// Sets the number of paths whose changes are recorded at the same time. Each takes at most
+    /// 4 MiB of memory for values. With 0, no changes are recorded. Default: 8.
+    pub const fn journals(mut self, paths: usize) -> Self {
+        self.journals = paths;
         self
     }
 }

@@ -1,5 +1,7 @@
 //! Failed requests, in the form of RFC 9457 and with the kinds of the exit codes of `zkc`.
 
+use std::fmt;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -172,6 +174,13 @@ impl Problem {
         if let Some((name, value)) = &self.header {
             response.headers_mut().insert(name.clone(), value.clone());
         }
+    }
+}
+
+/// For logs.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.title, self.detail)
     }
 }
 

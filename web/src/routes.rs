@@ -7,7 +7,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 use zk_curator::CuratorFramework;
 
-use crate::guard::guard;
+use crate::guard::{Gate, guard};
 use crate::options::WebOptions;
 use crate::problem::Problem;
 use crate::state::Web;
@@ -19,10 +19,24 @@ use crate::{api, pages, static_files};
 /// The framework is not closed with it.
 ///
 /// # Panics
-/// Panics if the operating system has no random numbers.
+/// Panics if the operating system has no random numbers; with
+/// [`impersonate`](WebOptions::impersonate), also outside a tokio runtime.
 #[must_use = "the explorer has to be served"]
 pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
     let web = Arc::new(Web::new(zk, options));
+    if let Some(impersonation) = web.impersonation.clone() {
+        zk.spawn(impersonation.sweep(zk.states()));
+    }
+    let gate = Gate::new(Arc::clone(&web), unguarded_router);
+    routes().layer(from_fn_with_state(gate, guard)).with_state(web)
+}
+
+/// Returns the explorer of a user, whose requests have passed the guard.
+fn unguarded_router(web: Arc<Web>) -> Router {
+    routes().with_state(web)
+}
+
+fn routes() -> Router<Arc<Web>> {
     let routes = Router::new()
         .route("/", get(pages::root))
         .route("/go", get(pages::go))
@@ -32,11 +46,12 @@ pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
         .route("/static/{name}", get(static_files::file))
         .route("/api/v1/openapi.json", get(api::openapi))
         .route("/api/v1/names", get(api::names))
+        .route("/api/v1/diff", get(api::diff))
         // The ensemble.
         .route("/ensemble", get(pages::ensemble))
         .route("/api/v1/ensemble", get(pages::ensemble))
         .route("/api/v1/ensemble/watch", get(api::watch_ensemble));
-    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 14] = [
+    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 18] = [
         ("/tree", get(pages::tree)),
         ("/node", get(pages::node).post(pages::change)),
         ("/raw", get(pages::raw)),
@@ -53,6 +68,11 @@ pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
         // Searches.
         ("/search", get(pages::search)),
         ("/api/v1/search", get(pages::search)),
+        // Backups, comparisons and changes.
+        ("/data", get(pages::data).post(pages::data_form)),
+        ("/changes", get(pages::journal)),
+        ("/api/v1/backup", get(api::backup)),
+        ("/api/v1/changes", get(api::changes)),
     ];
     let routes = of_nodes.into_iter().fold(routes, |routes, (start, methods)| {
         // The root, with and without a slash, and every other node.
@@ -62,7 +82,7 @@ pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
             .route(&format!("{start}/{{*path}}"), methods)
     });
     // A fallback of its own: a nested router would otherwise have that of the outer one.
-    routes.fallback(no_page).layer(from_fn_with_state(Arc::clone(&web), guard)).with_state(web)
+    routes.fallback(no_page)
 }
 
 async fn no_page() -> Problem {

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zk_curator::internal::Locked;
 use zk_curator::{ClientInfo, CuratorFramework};
 
 use crate::changes::Changes;
 use crate::ensemble::EnsembleSampler;
+use crate::impersonation::Impersonation;
+use crate::journal::Journals;
 use crate::live::{Hub, MemoKey, SharedRead};
 use crate::options::{Probe, WebOptions};
 use crate::problem::{Problem, RequestResult};
@@ -22,6 +25,7 @@ use crate::security::{
     StreamLimits,
 };
 use crate::show::visible;
+use crate::transfer::Uploads;
 
 /// The time for the reads and changes of one request. A person does not wait longer.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -52,13 +56,19 @@ pub(crate) struct Web {
     pub(crate) authentication: Authentication,
     pub(crate) redaction: Redaction,
     pub(crate) keys: Keys,
-    pub(crate) sessions: Sessions,
-    pub(crate) back_off: BackOff,
-    pub(crate) rates: RequestRates,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) back_off: Arc<BackOff>,
+    pub(crate) rates: Arc<RequestRates>,
     pub(crate) streams: Arc<StreamLimits>,
     /// The running searches: one of each user.
     pub(crate) searches: Arc<StreamLimits>,
     pub(crate) search_limits: SearchLimits,
+    /// The places for backups, comparisons and restores.
+    pub(crate) transfers: Arc<Semaphore>,
+    pub(crate) uploads: Arc<Uploads>,
+    pub(crate) journals: Arc<Journals>,
+    /// The sessions of the users, if each has one.
+    pub(crate) impersonation: Option<Impersonation>,
     /// The identities of the session with this epoch.
     identity: Locked<Option<(u64, String)>>,
 }
@@ -66,6 +76,7 @@ pub(crate) struct Web {
 impl Web {
     pub(crate) fn new(zk: &CuratorFramework, options: WebOptions) -> Self {
         let WebOptions { write, hosts, base, tls, authentication, redaction, limits, .. } = options;
+        let impersonation = options.impersonation;
         let probe = match options.probe {
             Probe::Asked(probe) => Some(probe),
             Probe::NotAsked => None,
@@ -86,14 +97,51 @@ impl Web {
             max_body: zk.max_frame(),
             hosts: Hosts::new(&hosts),
             authentication,
-            redaction,
-            sessions: Sessions::new(keys.clone(), limits.sessions, limits.session_time),
+            sessions: Arc::new(Sessions::new(keys.clone(), limits.sessions, limits.session_time)),
             keys,
-            back_off: BackOff::new(limits.attempts),
-            rates: RequestRates::new(limits.per_second, limits.burst),
+            back_off: Arc::new(BackOff::new(limits.attempts)),
+            rates: Arc::new(RequestRates::new(limits.per_second, limits.burst)),
             streams: Arc::new(StreamLimits::new(limits.streams, limits.streams_of_one)),
             searches: Arc::new(StreamLimits::new(limits.searches, 1)),
             search_limits: limits.search,
+            transfers: Arc::new(Semaphore::new(limits.transfers)),
+            uploads: Arc::new(Uploads::new(limits.upload)),
+            journals: Journals::new(zk.clone(), redaction.clone(), limits.journals),
+            redaction,
+            impersonation,
+            identity: Locked::default(),
+        }
+    }
+
+    /// Returns the explorer of a user: with a session of its own, and otherwise as this one.
+    pub(crate) fn for_user(&self, zk: &CuratorFramework) -> Self {
+        Self {
+            zk: zk.with_deadline(DEADLINE),
+            hub: Hub::new(zk.clone(), self.hub.most()),
+            // The servers tell the sessions and their own state without an identity.
+            known_sessions: Arc::clone(&self.known_sessions),
+            growth: Growth::default(),
+            ensemble: self.ensemble.clone(),
+            write: self.write,
+            tls: self.tls,
+            live: self.live,
+            session_time: self.session_time,
+            base: self.base.clone(),
+            max_body: zk.max_frame(),
+            hosts: self.hosts.clone(),
+            authentication: self.authentication.clone(),
+            redaction: self.redaction.clone(),
+            keys: self.keys.clone(),
+            sessions: Arc::clone(&self.sessions),
+            back_off: Arc::clone(&self.back_off),
+            rates: Arc::clone(&self.rates),
+            streams: Arc::clone(&self.streams),
+            searches: Arc::clone(&self.searches),
+            search_limits: self.search_limits,
+            transfers: Arc::clone(&self.transfers),
+            uploads: Arc::clone(&self.uploads),
+            journals: Journals::new(zk.clone(), self.redaction.clone(), self.journals.most()),
+            impersonation: None,
             identity: Locked::default(),
         }
     }

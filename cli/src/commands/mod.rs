@@ -68,6 +68,8 @@ mod txn;
 mod wait;
 mod watch;
 mod watches;
+#[cfg(feature = "web")]
+mod web;
 mod why;
 
 use clap::Subcommand;
@@ -276,6 +278,8 @@ commands! {
         Ctx(ctx::Ctx),
         /// Run a ZooKeeper server for tests and development
         ["serve"] Serve(serve::Serve),
+        /// Serve an explorer of the nodes for browsers, with a REST interface
+        ["web"] Web(web::Web),
         /// Print the completions for a shell
         Completions(completions::Completions),
         /// Print the manual page

@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    #[cfg(all(feature = "serve", feature = "shell", feature = "tui"))]
+    #[cfg(all(feature = "serve", feature = "shell", feature = "tui", feature = "web"))]
     #[test]
     fn every_section_belongs_to_a_command() {
         let tree = tree();

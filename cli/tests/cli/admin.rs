@@ -58,7 +58,7 @@ impl Authority {
     }
 }
 
-fn pem(what: &str, der: &[u8]) -> String {
+pub(crate) fn pem(what: &str, der: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     format!("-----BEGIN {what}-----\n{text}\n-----END {what}-----\n")

@@ -49,4 +49,6 @@ mod transcripts;
 mod transfer;
 mod trees;
 mod unreadable;
+#[cfg(all(unix, feature = "tls", feature = "web"))]
+mod web;
 mod who;

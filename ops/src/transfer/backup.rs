@@ -5,6 +5,7 @@
 //! moment.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -16,6 +17,7 @@ use zk_curator::{CuratorFramework, Error as FrameworkError, ErrorKind};
 
 use super::file::BackupPart;
 use super::format::{BackupConsistency, BackupHeader, BackupTrailer};
+use super::left_out::LeftOut;
 use super::record::TransferRecord;
 use super::settle::ChangedNodes;
 use super::source::{self, SourceWalk};
@@ -23,7 +25,7 @@ use crate::error::Error;
 use crate::node::hex;
 use crate::path;
 use crate::progress::Progress;
-use crate::tree::unreadable::UnreadableNodes;
+use crate::tree::unreadable::{UnreadableNodes, UnreadableReason};
 use crate::tree::walk::WalkPace;
 
 /// A backup of a subtree.
@@ -36,6 +38,7 @@ pub struct Backup<'a> {
     plain: bool,
     within: Duration,
     exact_only: bool,
+    left_out: LeftOut<'a>,
     progress: Progress<'a>,
 }
 
@@ -66,6 +69,7 @@ impl<'a> Backup<'a> {
             plain: false,
             within: Duration::from_secs(30),
             exact_only: false,
+            left_out: LeftOut::default(),
             progress: Progress::none(),
         }
     }
@@ -90,6 +94,15 @@ impl<'a> Backup<'a> {
     #[must_use]
     pub const fn exact_only(mut self) -> Self {
         self.exact_only = true;
+        self
+    }
+
+    /// Leaves out the nodes whose paths satisfy a rule, with everything below them. The file and
+    /// the [summary](BackupSummary::unreadable) name them as unreadable ones, so the backup is
+    /// incomplete, and a restore does not delete them. Default: none.
+    #[must_use]
+    pub const fn leaving_out(mut self, rule: &'a (dyn Fn(&str) -> bool + Sync)) -> Self {
+        self.left_out = LeftOut::by(rule);
         self
     }
 
@@ -142,12 +155,38 @@ impl<'a> Backup<'a> {
         Ok(summary)
     }
 
+    /// Writes the backup to a temporary file without a name, and returns the complete file, to be
+    /// read from its beginning. `None` with [`exact_only`](Self::exact_only), if the nodes of one
+    /// moment are not found.
+    ///
+    /// It is for an output that is not a [`Write`], such as the response of a server: neither the
+    /// nodes nor the file are in memory.
+    ///
+    /// # Errors
+    /// As of [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    /// A dropped future leaves no file.
+    pub async fn write_temporary(
+        &self,
+        zk: &CuratorFramework,
+    ) -> Result<(Option<File>, BackupSummary), Error> {
+        let place = std::env::temp_dir().join("zkc-backup");
+        let (part, summary) = self.read(zk, &place).await?;
+        let file = if summary.published { Some(part.into_file()?) } else { None };
+        Ok((file, summary))
+    }
+
     /// Reads the nodes into a file next to a place.
     async fn read(
         &self,
         zk: &CuratorFramework,
         place: &Path,
     ) -> Result<(BackupPart, BackupSummary), Error> {
+        if self.left_out.has(&self.root) {
+            let (path, reason) = (self.root.clone(), UnreadableReason::LeftOut);
+            return Err(Error::Unreadable { path, reason });
+        }
         let taken = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let header = BackupHeader::new(&self.root, taken, &zk.connect_string());
         let begin = || BackupPart::create(place, &header, self.plain);
@@ -155,7 +194,8 @@ impl<'a> Backup<'a> {
         zk.sync(&self.root).await?;
         let began = zk.last_zxid_seen();
         let mut part = begin()?;
-        let (mut walk, mut counts) = (SourceWalk::new(&self.root, true), BackupCounts::default());
+        let mut walk = SourceWalk::new(&self.root, true).leaving_out(self.left_out);
+        let mut counts = BackupCounts::default();
         loop {
             let found = walk.next(zk).await?;
             if found.is_empty() {
@@ -217,6 +257,12 @@ impl<'a> Backup<'a> {
                         continue;
                     }
                     unreadable.remove(path);
+                    if self.left_out.has(path) {
+                        if answer.is_ok() {
+                            unreadable.extend([(path.clone(), UnreadableReason::LeftOut)]);
+                        }
+                        continue;
+                    }
                     if let Err(error) = &answer
                         && error.kind() != ErrorKind::NoNode
                     {
@@ -355,5 +401,29 @@ mod tests {
             let summary = backup.write_to(&zk, &mut file).await.expect("a backup");
             assert!(summary.published && !file.is_empty());
         }
+    }
+
+    #[tokio::test]
+    async fn nodes_are_left_out_by_a_rule() {
+        use std::io::Read;
+
+        let server = TestServer::start().await;
+        let builder = CuratorFramework::builder().connect_string(server.connect_string());
+        let zk = builder.build().expect("a framework");
+        zk.start().await.expect("a session");
+        zk.create("/a/secret/x").creating_parents().await.expect("nodes");
+        zk.create("/a/b").await.expect("a node");
+        let rule = |path: &str| path.ends_with("secret");
+        let backup = Backup::new("/a").plain().leaving_out(&rule);
+        let (file, summary) = backup.write_temporary(&zk).await.expect("a backup");
+        assert_eq!(summary.trailer.nodes(), 2);
+        assert_eq!(summary.trailer.unreadable, ["/a/secret"]);
+        let why = summary.unreadable.why("/a/secret");
+        assert_eq!(why, Some(UnreadableReason::LeftOut));
+        let mut text = String::new();
+        file.expect("a file").read_to_string(&mut text).expect("text");
+        assert!(text.contains("\"/a/b\"") && !text.contains("/a/secret/x"), "{text}");
+        let refused = Backup::new("/a/secret").leaving_out(&rule).write_temporary(&zk).await;
+        assert!(matches!(refused, Err(Error::Unreadable { .. })));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hmac_sha256::Hash;
-use zk_curator::{CuratorFramework, Error as FrameworkError};
+use zk_curator::CuratorFramework;
 
 use super::file::BackupReader;
 use super::record::TransferRecord;
@@ -18,11 +18,12 @@ use crate::tree::unreadable::{UnreadableNodes, UnreadableReason};
 pub struct DiffScope {
     ephemerals: bool,
     acls: bool,
+    most: usize,
 }
 
 impl Default for DiffScope {
     fn default() -> Self {
-        Self { ephemerals: false, acls: true }
+        Self { ephemerals: false, acls: true, most: usize::MAX }
     }
 }
 
@@ -44,6 +45,13 @@ impl DiffScope {
     #[must_use]
     pub const fn acls(mut self, acls: bool) -> Self {
         self.acls = acls;
+        self
+    }
+
+    /// Refuses trees with more nodes than this, which bounds the memory. Default: no limit.
+    #[must_use]
+    pub const fn at_most(mut self, nodes: usize) -> Self {
+        self.most = nodes;
         self
     }
 }
@@ -72,12 +80,13 @@ impl DiffTree {
     /// Reads a subtree.
     ///
     /// # Errors
-    /// Those of the framework. A node that cannot be read is not an error, unless it is the root.
+    /// [`Framework`](Error::Framework) and [`TooManyNodes`](Error::TooManyNodes). A node that cannot
+    /// be read is not an error, unless it is the root.
     pub async fn of_servers(
         zk: &CuratorFramework,
         root: &str,
         scope: DiffScope,
-    ) -> Result<Self, FrameworkError> {
+    ) -> Result<Self, Error> {
         let (mut tree, mut walk) = (Self::default(), SourceWalk::new(root, scope.acls));
         loop {
             let found = walk.next(zk).await?;
@@ -87,6 +96,7 @@ impl DiffTree {
             for node in &found {
                 tree.add(&node.record, root, scope);
             }
+            tree.check(root, scope)?;
         }
         let relative = |(path, kind): (String, _)| (path::moved(&path, root, "/"), kind);
         tree.unreadable = walk.into_unreadable().into_iter().map(relative).collect();
@@ -96,19 +106,28 @@ impl DiffTree {
     /// Reads a backup file. Returns its root too.
     ///
     /// # Errors
-    /// [`File`](Error::File) and [`Damaged`](Error::Damaged).
+    /// [`File`](Error::File), [`Damaged`](Error::Damaged) and
+    /// [`TooManyNodes`](Error::TooManyNodes).
     pub fn of_file(path: impl AsRef<Path>, scope: DiffScope) -> Result<(Self, String), Error> {
         let mut file = BackupReader::open(path)?;
         let (mut tree, root) = (Self::default(), file.header().root.clone());
         tree.blurs_null = !file.header().tells_null();
         while let Some(record) = file.next_record()? {
             tree.add(&record, &root, scope);
+            tree.check(&root, scope)?;
         }
         let unreadable = file.trailer().into_iter().flat_map(|trailer| &trailer.unreadable);
         tree.unreadable = unreadable
             .map(|path| (path::moved(path, &root, "/"), UnreadableReason::NotInBackup))
             .collect();
         Ok((tree, root))
+    }
+
+    fn check(&self, root: &str, scope: DiffScope) -> Result<(), Error> {
+        if self.nodes.len() > scope.most {
+            return Err(Error::TooManyNodes { root: root.to_owned(), most: scope.most });
+        }
+        Ok(())
     }
 
     fn add(&mut self, record: &TransferRecord, root: &str, scope: DiffScope) {
@@ -230,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: DiffScope = DiffScope { ephemerals: true, acls: true };
+    const ALL: DiffScope = DiffScope { ephemerals: true, acls: true, most: usize::MAX };
 
     fn tree(nodes: &BTreeMap<u8, u8>) -> DiffTree {
         let mut tree = DiffTree::default();
@@ -265,6 +284,14 @@ mod tests {
     }
 
     #[test]
+    fn large_trees_are_refused() {
+        let tree = tree(&(0..5).map(|name| (name, 0)).collect());
+        assert!(tree.check("/r", ALL.at_most(5)).is_ok());
+        let refused = tree.check("/r", ALL.at_most(4)).unwrap_err();
+        assert_eq!(refused.to_string(), "more than 4 nodes: /r");
+    }
+
+    #[test]
     fn acls_and_kinds_are_compared() {
         let one = |acl: Vec<Acl>, owner, scope| {
             let stat = Stat { ephemeral_owner: owner, ..Stat::default() };
@@ -279,7 +306,7 @@ mod tests {
         let (open, none) = (one(Acl::open_unsafe(), 0, ALL), one(Vec::new(), 5, ALL));
         let changed = NodeDifference::Changed("/".to_owned(), vec!["acl", "kind"]);
         assert_eq!(differences(&open, &none), [changed]);
-        let data = DiffScope { ephemerals: true, acls: false };
+        let data = ALL.acls(false);
         let (open, none) = (one(Acl::open_unsafe(), 0, data), one(Vec::new(), 0, data));
         assert_eq!(differences(&open, &none), []);
     }

@@ -105,6 +105,12 @@ impl BackupPart {
         std::fs::rename(&self.path, target).map_err(|error| failed("write", target, error))
     }
 
+    /// Opens the finished file for its bytes. It has no name any more, and its space is free when
+    /// it is closed.
+    pub(crate) fn into_file(self) -> Result<File, Error> {
+        File::open(&self.path).map_err(|error| failed("open", &self.path, error))
+    }
+
     /// Copies the finished file to an output.
     pub(crate) fn copy_to(self, output: &mut impl Write) -> Result<(), Error> {
         let mut copy = || {

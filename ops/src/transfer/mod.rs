@@ -44,10 +44,13 @@ mod diff;
 mod export;
 pub(crate) mod file;
 pub(crate) mod format;
+mod left_out;
 mod names;
 mod plan;
+mod planned;
 pub(crate) mod record;
 mod restore;
+mod restore_plan;
 mod settle;
 pub(crate) mod source;
 
@@ -61,5 +64,7 @@ pub use format::{BackupConsistency, BackupHeader, BackupTrailer};
 pub use plan::{
     AclPolicy, EphemeralsMode, OnExisting, OnLowCounter, SequenceHazard, TransferCounts,
 };
+pub use planned::PlannedChange;
 pub use record::{RecordKind, TransferRecord};
-pub use restore::{Restore, RestorePlan, RestoreRun};
+pub use restore::{Restore, RestoreRun};
+pub use restore_plan::RestorePlan;

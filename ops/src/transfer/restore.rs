@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use zk_curator::{Acl, CreateMode, CuratorFramework, Error as FrameworkError};
 
-use super::apply::{Applier, MAX_BYTES, NodeChange, TransactionLimit, TransactionSize};
+use super::apply::{Applier, MAX_BYTES, NodeChange, TransactionLimit};
 use super::contenders;
 use super::file::BackupReader;
 use super::format::{BackupConsistency, BackupTrailer};
 use super::plan::{
-    AclPolicy, EphemeralsMode, ExistingNode, NAMED, OnExisting, OnLowCounter, SequenceHazard,
-    Sequences, TransferCounts, TransferRules, TransferStep,
+    AclPolicy, EphemeralsMode, ExistingNode, NAMED, OnExisting, OnLowCounter, Sequences,
+    TransferRules, TransferStep,
 };
 use super::record::{RecordKind, TransferRecord};
+use super::restore_plan::RestorePlan;
 use super::source::{self, SourceWalk};
 use crate::error::Error;
 use crate::path;
 use crate::pattern::PathPattern;
 use crate::progress::Progress;
-use crate::tree::unreadable::UnreadableNodes;
 use crate::tree::walk::WalkPace;
 
 /// The nodes of the file that are compared with the servers at a time.
@@ -173,78 +173,6 @@ pub struct RestoreRun<'a> {
     trailer: Option<BackupTrailer>,
 }
 
-/// The planned changes.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct RestorePlan {
-    /// The numbers of nodes.
-    pub counts: TransferCounts,
-    /// The first nodes in conflict, at most 20.
-    pub conflicts: Vec<String>,
-    /// The contenders of recipes that would become persistent, if they are refused.
-    pub contenders: Vec<String>,
-    /// The nodes with low counters. With [`OnLowCounter::Refuse`] only those to which this restore
-    /// adds a number, and with [`OnLowCounter::Ignore`] none.
-    pub hazards: Vec<SequenceHazard>,
-    /// The nodes to delete, children first, with their versions.
-    pub extras: Vec<(String, i32)>,
-    /// The nodes on the servers that could not be read. They stay, and the nodes below them.
-    pub unreadable: UnreadableNodes,
-    size: TransactionSize,
-    /// The number of ACLs to set outside of a transaction.
-    acls: u64,
-    on_low: OnLowCounter,
-}
-
-impl RestorePlan {
-    fn empty(limit: TransactionLimit, on_low: OnLowCounter) -> Self {
-        let (counts, conflicts, contenders, hazards) = Default::default();
-        let (extras, unreadable) = Default::default();
-        let size = TransactionSize::none(limit);
-        Self { counts, conflicts, contenders, hazards, extras, unreadable, size, acls: 0, on_low }
-    }
-
-    /// Returns `true` if all changes are applied together or not at all.
-    #[must_use]
-    pub const fn is_atomic(&self) -> bool {
-        self.size.fits() && self.acls == 0
-    }
-
-    fn add_hazards(&mut self, hazards: Vec<SequenceHazard>) {
-        match self.on_low {
-            OnLowCounter::Ignore => {}
-            OnLowCounter::Refuse => {
-                self.hazards = hazards.into_iter().filter(|low| low.is_new).collect();
-            }
-            OnLowCounter::Burn => {
-                for hazard in &hazards {
-                    self.counts.burn += hazard.burn();
-                    self.size.add_burns(&hazard.parent, hazard.burn());
-                }
-                self.hazards = hazards;
-            }
-        }
-    }
-
-    /// Refuses a plan that [`RestoreRun::apply`] does not apply.
-    ///
-    /// # Errors
-    /// [`Conflicts`](Error::Conflicts), [`Contenders`](Error::Contenders) or
-    /// [`LowCounters`](Error::LowCounters), the first that holds.
-    pub fn check(&self) -> Result<(), Error> {
-        if self.counts.conflict > 0 {
-            return Err(Error::Conflicts { nodes: self.counts.conflict });
-        }
-        if !self.contenders.is_empty() {
-            return Err(Error::Contenders { nodes: self.contenders.len() });
-        }
-        if self.on_low == OnLowCounter::Refuse && !self.hazards.is_empty() {
-            return Err(Error::LowCounters { nodes: self.hazards.len() });
-        }
-        Ok(())
-    }
-}
-
 /// A node of the file, with its path on the servers.
 struct RestoreItem {
     record: TransferRecord,
@@ -386,6 +314,7 @@ impl<'a> RestoreRun<'a> {
         let mut sequences = self.sequences.clone();
         for path in &self.missing {
             plan.counts.create += 1;
+            plan.changes.add_parent(path);
             plan.size.add(&parent(path));
         }
         let (mut file, mut pace) =
@@ -405,6 +334,7 @@ impl<'a> RestoreRun<'a> {
                     sequences.exists(path, stat);
                 }
                 sequences.add(path, &step);
+                plan.changes.add(path, &step, existing.as_ref());
                 if step == TransferStep::Conflict && plan.conflicts.len() < NAMED {
                     plan.conflicts.push(path.clone());
                 }
@@ -465,6 +395,7 @@ impl<'a> RestoreRun<'a> {
         plan.extras.sort_unstable_by(|a, b| b.cmp(a));
         for (path, version) in &plan.extras {
             plan.counts.delete += 1;
+            plan.changes.add_deletion(path, *version);
             plan.size.add(&NodeChange::Delete { path: path.clone(), version: *version });
         }
         Ok(())

@@ -6,10 +6,11 @@
 use zk_curator::op::fan_out;
 use zk_curator::{Acl, CuratorFramework, Error, ErrorKind, Stat};
 
+use super::left_out::LeftOut;
 use super::plan::ExistingNode;
 use super::record::TransferRecord;
 use crate::path;
-use crate::tree::unreadable::UnreadableNodes;
+use crate::tree::unreadable::{UnreadableNodes, UnreadableReason};
 use crate::tree::walk::{self, WalkPace};
 
 /// The nodes that are read at a time. Their data are in memory together.
@@ -33,8 +34,9 @@ pub(crate) struct SourceNode {
 /// A walk over a subtree: parents before their children. Below the root of the servers, their own
 /// nodes, `/zookeeper`, are left out.
 #[derive(Debug)]
-pub(crate) struct SourceWalk {
+pub(crate) struct SourceWalk<'a> {
     todo: Vec<Todo>,
+    left_out: LeftOut<'a>,
     pace: WalkPace,
     /// `true` if ACLs are read.
     acls: bool,
@@ -50,15 +52,22 @@ enum Todo {
     List(String, i64),
 }
 
-impl SourceWalk {
+impl<'a> SourceWalk<'a> {
     pub(crate) fn new(root: &str, acls: bool) -> Self {
         Self {
             todo: vec![Todo::Read(root.to_owned())],
+            left_out: LeftOut::default(),
             pace: WalkPace::up_to(NODES_AT_ONCE),
             acls,
             has_begun: false,
             unreadable: UnreadableNodes::default(),
         }
+    }
+
+    /// Leaves out nodes below the root, with everything below them. They count as unreadable.
+    pub(crate) const fn leaving_out(mut self, left_out: LeftOut<'a>) -> Self {
+        self.left_out = left_out;
+        self
     }
 
     /// Returns the nodes that could not be read, after the last batch. What is below them is not
@@ -114,8 +123,11 @@ impl SourceWalk {
             names.sort_unstable_by(|a, b| b.cmp(a));
             let system = path::system_below(zk, parent);
             let paths = names.iter().map(|name| path::join(parent, name));
-            let shown = paths.filter(|path| system != Some(path.as_str()));
-            self.todo.extend(shown.map(Todo::Read));
+            let paths = paths.filter(|path| system != Some(path.as_str()));
+            let (hidden, shown): (Vec<_>, Vec<_>) = paths.partition(|path| self.left_out.has(path));
+            self.unreadable
+                .extend(hidden.into_iter().map(|path| (path, UnreadableReason::LeftOut)));
+            self.todo.extend(shown.into_iter().map(Todo::Read));
         }
         Ok(())
     }

@@ -18,6 +18,8 @@ pub enum UnreadableReason {
     Failed(ErrorKind),
     /// The backup file does not contain it, because the backup could not read it.
     NotInBackup,
+    /// The backup was told to leave it out, with everything below it.
+    LeftOut,
 }
 
 impl fmt::Display for UnreadableReason {
@@ -27,6 +29,7 @@ impl fmt::Display for UnreadableReason {
             Self::Failed(ErrorKind::ResponseTooLarge) => f.write_str("too large to read"),
             Self::Failed(kind) => kind.fmt(f),
             Self::NotInBackup => f.write_str("not in the backup"),
+            Self::LeftOut => f.write_str("left out"),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The REST interface: the bodies of responses, and the requests that pages do not have.
 
+mod backup;
+mod changes;
 mod children;
+mod diff;
 mod ensemble;
 mod names;
 mod node;
@@ -12,7 +15,10 @@ mod watch;
 mod why;
 mod write;
 
+pub(crate) use backup::backup;
+pub(crate) use changes::changes;
 pub(crate) use children::children_json;
+pub(crate) use diff::diff;
 pub(crate) use ensemble::{SESSIONS, ensemble_json, watch_ensemble};
 pub(crate) use names::names;
 pub(crate) use node::{node_json, raw_response, wants_raw};

@@ -38,6 +38,9 @@ mod tests {
             "/ensemble",
             "/ensemble/watch",
             "/search/{path}",
+            "/changes/{path}",
+            "/backup/{path}",
+            "/diff",
         ] {
             assert_eq!(operations(path), ["get"], "{path}");
         }

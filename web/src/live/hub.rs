@@ -46,6 +46,11 @@ impl Hub {
         Arc::new(Self { zk, most, rooms: Locked::default() })
     }
 
+    /// Returns the maximum number of watched paths.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
     /// Begins to view a path, which need not exist.
     pub(crate) fn view(self: &Arc<Self>, path: &str, scope: Scope) -> Result<Viewing, NoRoom> {
         let (room, is_new) = self.enter(path, scope)?;
@@ -126,6 +131,11 @@ impl Hub {
             Some(room) => room.memo.get(key, read).await,
             None => read().await,
         }
+    }
+
+    /// Forgets all shared reads, after this process has changed many nodes.
+    pub(crate) fn forget_all(&self) {
+        self.rooms.lock().values().for_each(|room| room.memo.forget());
     }
 
     /// Returns the room that forgets a read with every change that it shows.

@@ -8,6 +8,7 @@ mod shared;
 mod sse;
 
 pub(crate) use hub::{Hub, NoRoom};
+pub(crate) use news::{Freshness, News};
 pub(crate) use scope::Scope;
 pub(crate) use shared::{MemoKey, SharedRead};
 pub(crate) use sse::{ensemble_events, events};

@@ -13,6 +13,8 @@ pub(super) struct Head {
     pub(super) children: String,
     pub(super) tree_url: String,
     pub(super) node_url: String,
+    pub(super) data_url: String,
+    pub(super) changes_url: String,
     pub(super) why_url: String,
     pub(super) recipes_url: String,
     pub(super) services_url: String,
@@ -28,6 +30,8 @@ pub(super) enum View {
     Why,
     Recipes,
     Services,
+    Data,
+    Changes,
 }
 
 impl View {
@@ -39,6 +43,8 @@ impl View {
             Self::Why => "/why",
             Self::Recipes => "/recipes",
             Self::Services => "/services",
+            Self::Data => "/data",
+            Self::Changes => "/changes",
         }
     }
 }
@@ -84,6 +90,8 @@ impl Head {
             children: String::new(),
             tree_url: format!("{}/tree{url}", web.base),
             node_url: format!("{}/node{url}", web.base),
+            data_url: format!("{}/data{url}", web.base),
+            changes_url: format!("{}/changes{url}", web.base),
             why_url: format!("{}/why{url}", web.base),
             recipes_url: format!("{}/recipes{url}", web.base),
             services_url: format!("{}/services{url}", web.base),

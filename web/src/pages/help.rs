@@ -8,9 +8,11 @@ use axum::response::Response;
 
 use super::frame::{Frame, render};
 use crate::ensemble::{MOST_PATHS, MOST_SESSIONS};
+use crate::journal::{MOST_CHANGES, MOST_KNOWN, MOST_VALUE};
 use crate::reads::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES, PAGE, SORTABLE};
 use crate::show::{MOST_SHOWN, size};
 use crate::state::Web;
+use crate::transfer::MOST_COMPARED;
 use crate::visit::Visit;
 
 #[derive(Template)]
@@ -54,6 +56,15 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         format!(
             "A request has at most {}, the jute.maxbuffer of the servers.",
             bytes(web.max_body)
+        ),
+        format!(
+            "An uploaded file has at most {}. Trees of at most {MOST_COMPARED} nodes are compared.",
+            size(web.uploads.most_bytes())
+        ),
+        format!(
+            "The newest {MOST_CHANGES} changes below a node are kept, the first {} of a value, and \
+             the old values of up to {MOST_KNOWN} nodes.",
+            bytes(MOST_VALUE)
         ),
     ];
     render(&HelpPage { frame: Frame::new(&web, Some(&visit.viewer), "/help").await, limits })

@@ -28,6 +28,8 @@ struct LoginPage {
     message: String,
     next: String,
     lasting: String,
+    /// `true` if users also enter their identity in ZooKeeper.
+    asks_identity: bool,
 }
 
 /// `GET /login`
@@ -69,8 +71,20 @@ pub(crate) async fn sign_in(
         return Ok(page(&web, &visit, next, detail, StatusCode::FORBIDDEN).await);
     };
     web.back_off.succeeded(peer);
+    let client = match &web.impersonation {
+        None => None,
+        Some(impersonation) => {
+            let digest = form.get("digest").unwrap_or_default();
+            match impersonation.open(&web.keys, &user, digest) {
+                Ok(client) => Some(client),
+                Err(problem) => {
+                    return Ok(page(&web, &visit, next, problem.detail, problem.status).await);
+                }
+            }
+        }
+    };
     info!(target: "zk_curator_web::audit", who = &*user, peer = ?peer, "signed in");
-    let id = web.sessions.open(user);
+    let id = web.sessions.open(user, client);
     let address = format!("{}{}", web.base, destination(next));
     let mut response = Redirect::to(&address).into_response();
     if let Some(cookie) = cookie(&web, SESSION, &id, Some(web.session_time.as_secs())) {
@@ -89,7 +103,10 @@ pub(crate) async fn sign_out(
     let form = read_form(body, &headers, 0).await?;
     let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
     if let Some(session) = &visit.viewer.session {
-        web.sessions.close(session);
+        let client = web.sessions.close(session);
+        if let (Some(client), Some(impersonation)) = (client, &web.impersonation) {
+            impersonation.close_one(client);
+        }
     }
     info!(target: "zk_curator_web::audit", who = permit.who(), "signed out");
     let mut response = Redirect::to(&format!("{}/tree", web.base)).into_response();
@@ -108,7 +125,9 @@ async fn page(
 ) -> Response {
     let frame = Frame::new(web, Some(&visit.viewer), "").await;
     let lasting = duration(web.session_time);
-    let page = LoginPage { frame, message, next: destination(next).to_owned(), lasting };
+    let next = destination(next).to_owned();
+    let asks_identity = web.impersonation.is_some();
+    let page = LoginPage { frame, message, next, lasting, asks_identity };
     let mut response = render(&page);
     *response.status_mut() = status;
     response
@@ -117,7 +136,7 @@ async fn page(
 /// Returns the page after signing in: a page of this explorer, whatever the address says.
 fn destination(next: &str) -> &str {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
-    let is_page = ["/tree", "/node", "/help"].iter().any(|page| {
+    let is_page = ["/tree", "/node", "/help", "/data", "/changes"].iter().any(|page| {
         let rest = next.strip_prefix(page);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
     });
@@ -130,7 +149,7 @@ mod tests {
 
     #[test]
     fn destinations_are_pages_of_this_explorer() {
-        for next in ["/tree", "/tree/a%20b?from=200", "/node/a", "/help"] {
+        for next in ["/tree", "/tree/a%20b?from=200", "/node/a", "/help", "/changes/a?after=7"] {
             assert_eq!(destination(next), next);
         }
         for next in [

@@ -1,14 +1,15 @@
 //! The record of changes, as events of `tracing`.
 
+use std::fmt;
+
 use tracing::{info, warn};
-use zk_curator::Error;
 
 use super::permit::ChangePermit;
 
 /// A change that was attempted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeChange<'a> {
-    /// `create`, `set` or `delete`.
+    /// `create`, `set`, `delete` or `restore`.
     pub(crate) operation: &'static str,
     pub(crate) path: &'a str,
     /// The expected version; `None` for any.
@@ -19,11 +20,11 @@ pub(crate) struct NodeChange<'a> {
 
 /// Records a change, also a refused one, with the target `zk_curator_web::audit`. The record has
 /// sizes and no data.
-pub(crate) fn audited<T>(
+pub(crate) fn audited<T, E: fmt::Display>(
     permit: &ChangePermit,
     change: NodeChange<'_>,
-    result: Result<T, Error>,
-) -> Result<T, Error> {
+    result: Result<T, E>,
+) -> Result<T, E> {
     let NodeChange { operation, path, version, bytes } = change;
     let version = version.map_or_else(|| "any".to_owned(), |version| version.to_string());
     let (who, version) = (permit.who(), version.as_str());

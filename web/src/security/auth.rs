@@ -175,9 +175,9 @@ mod tests {
         for value in ["Bearer bar", "Bearer", "Basic Zm9v", "foo"] {
             assert_eq!(access(&[("authorization", value)], None), Access::Refused, "{value}");
         }
-        let id = sessions.open("ann".into());
+        let id = sessions.open("ann".into(), None);
         assert_eq!(access(&[], Some(&id)), granted("ann", Means::Cookie));
-        let other = sessions.open("bob".into());
+        let other = sessions.open("bob".into(), None);
         assert_eq!(access(&[], Some(&other)), Access::Missing, "not in the list");
         let open = Authentication::default();
         assert_eq!(open.access(&headers(&[]), None, &sessions, None), granted("", Means::Open));

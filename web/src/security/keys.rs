@@ -17,6 +17,11 @@ pub(crate) fn random_token() -> String {
 #[derive(Clone)]
 pub(crate) struct Keys(String);
 
+/// The session of a user with ZooKeeper: a code of the user and the digest, under the key of this
+/// process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClientId([u8; 32]);
+
 impl Keys {
     pub(crate) fn random() -> Self {
         Self(random_token())
@@ -32,6 +37,12 @@ impl Keys {
     pub(crate) fn csrf(&self, session: &str, user: &str) -> String {
         let text = [session.as_bytes(), b"\0", user.as_bytes()].concat();
         self.code("csrf", &text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Returns the id of the session of a user with a digest.
+    pub(crate) fn client_id(&self, user: &str, digest: &str) -> ClientId {
+        // Neither a name nor a digest contains this byte.
+        ClientId(self.code("client", &[user.as_bytes(), b"\0", digest.as_bytes()].concat()))
     }
 
     /// Compares two secrets.
@@ -57,6 +68,9 @@ mod tests {
         assert_ne!(keys.csrf("s", "ann"), keys.csrf("s", "bob"));
         assert_ne!(keys.csrf("s", "ann"), Keys::random().csrf("s", "ann"));
         assert_ne!(keys.code("ab", b"c"), keys.code("a", b"bc"));
+        assert_eq!(keys.client_id("ann", "x:y"), keys.client_id("ann", "x:y"));
+        assert_ne!(keys.client_id("ann", "x:y"), keys.client_id("bob", "x:y"));
+        assert_ne!(keys.client_id("ann", "x:y"), keys.client_id("ann", "x:z"));
         assert!(keys.are_equal("x", "x") && !keys.are_equal("x", "y"));
         assert_eq!(random_token().len(), 64);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zk_curator::internal::Locked;
 
-use super::keys::{Keys, random_token};
+use super::keys::{ClientId, Keys, random_token};
 
 /// The open sessions: at most a given number, each for a given time from its beginning.
 ///
@@ -23,6 +23,8 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 struct OpenSession {
     user: Arc<str>,
+    /// The session with ZooKeeper, if each user has one.
+    client: Option<ClientId>,
     ends: Instant,
 }
 
@@ -33,7 +35,7 @@ impl Sessions {
 
     /// Opens a session and returns its id. If there are too many, the one that ends first is
     /// closed.
-    pub(crate) fn open(&self, user: Arc<str>) -> String {
+    pub(crate) fn open(&self, user: Arc<str>, client: Option<ClientId>) -> String {
         let id = random_token();
         let now = Instant::now();
         let mut open = self.open.lock();
@@ -47,7 +49,7 @@ impl Sessions {
         }
         // A time that is too large for the clock is one of years.
         let ends = now.checked_add(self.lasting).unwrap_or(now);
-        open.insert(self.code(&id), OpenSession { user, ends });
+        open.insert(self.code(&id), OpenSession { user, client, ends });
         id
     }
 
@@ -58,8 +60,16 @@ impl Sessions {
         (session.ends > Instant::now()).then(|| Arc::clone(&session.user))
     }
 
-    pub(crate) fn close(&self, id: &str) {
-        self.open.lock().remove(&self.code(id));
+    /// Returns the session with ZooKeeper of an open session.
+    pub(crate) fn client_of(&self, id: &str) -> Option<ClientId> {
+        self.open.lock().get(&self.code(id))?.client
+    }
+
+    /// Closes a session. Returns its session with ZooKeeper, if no other one has it.
+    pub(crate) fn close(&self, id: &str) -> Option<ClientId> {
+        let mut open = self.open.lock();
+        let client = open.remove(&self.code(id))?.client?;
+        open.values().all(|other| other.client != Some(client)).then_some(client)
     }
 
     fn code(&self, id: &str) -> [u8; 32] {
@@ -83,7 +93,7 @@ mod tests {
     fn a_session_ends_after_its_time() {
         paused(async {
             let sessions = Sessions::new(Keys::random(), 2, Duration::from_secs(60));
-            let id = sessions.open("ann".into());
+            let id = sessions.open("ann".into(), None);
             assert_eq!(sessions.user_of(&id).as_deref(), Some("ann"));
             assert_eq!(sessions.user_of("other"), None);
             wait::past(Duration::from_secs(61)).await;
@@ -97,13 +107,27 @@ mod tests {
             let sessions = Sessions::new(Keys::random(), 2, Duration::from_secs(60));
             let mut ids = Vec::new();
             for user in ["a", "b", "c"] {
-                ids.push(sessions.open(user.into()));
+                ids.push(sessions.open(user.into(), None));
                 wait::past(Duration::from_secs(1)).await;
             }
             let users: Vec<_> = ids.iter().map(|id| sessions.user_of(id)).collect();
             assert_eq!(users, [None, Some("b".into()), Some("c".into())]);
-            sessions.close(&ids[2]);
+            assert_eq!(sessions.close(&ids[2]), None);
             assert_eq!(sessions.user_of(&ids[2]), None);
+        });
+    }
+
+    #[test]
+    fn the_last_session_of_a_client_names_it() {
+        paused(async {
+            let keys = Keys::random();
+            let client = Some(keys.client_id("ann", "x:y"));
+            let sessions = Sessions::new(keys, 9, Duration::from_secs(60));
+            let (one, two) =
+                (sessions.open("ann".into(), client), sessions.open("ann".into(), client));
+            assert_eq!(sessions.client_of(&one), client);
+            assert_eq!((sessions.close(&one), sessions.client_of(&one)), (None, None));
+            assert_eq!(sessions.close(&two), client);
         });
     }
 }

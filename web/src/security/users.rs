@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use hmac_sha256::Hash;
 
+use super::keys::random_token;
+
 /// The users who may sign in, each with the SHA-256 of a token.
 ///
 /// A file has a line for each token: a name and 64 hexadecimal digits, separated by spaces. Empty
@@ -83,6 +85,40 @@ impl FromStr for Users {
     }
 }
 
+/// A token for a user.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct NewToken {
+    /// The token, which only the user should know.
+    pub token: String,
+    /// The line for the list of users.
+    pub line: String,
+}
+
+impl NewToken {
+    /// Makes a random token of 244 bits for a user. `None` if no user can have this name.
+    ///
+    /// # Panics
+    /// Panics if the operating system has no random numbers.
+    #[must_use]
+    pub fn of(user: &str) -> Option<Self> {
+        if !is_name(user) {
+            return None;
+        }
+        let token = random_token();
+        let hash = Hash::hash(token.as_bytes());
+        let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(Self { line: format!("{user} {digits}"), token })
+    }
+}
+
+/// Shows the line only.
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewToken").field("line", &self.line).finish_non_exhaustive()
+    }
+}
+
 impl Users {
     /// Returns the number of tokens.
     #[must_use]
@@ -154,6 +190,16 @@ mod tests {
         assert_eq!(nothing.parse::<Users>().unwrap().with_token(""), None);
         assert!(users.has("ann") && !users.has("bob"));
         assert_eq!(format!("{users:?}"), "Users(1)");
+    }
+
+    #[test]
+    fn a_new_token_is_that_of_its_line() {
+        let new = NewToken::of("ann").unwrap();
+        let users: Users = new.line.parse().unwrap();
+        assert_eq!(users.with_token(&new.token).as_deref(), Some("ann"));
+        assert_ne!(new.token, NewToken::of("ann").unwrap().token);
+        assert!(!format!("{new:?}").contains(&new.token));
+        assert!(NewToken::of("a b").is_none() && NewToken::of("").is_none());
     }
 
     #[test]

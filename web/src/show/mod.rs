@@ -9,6 +9,7 @@ mod json;
 mod kind;
 mod quota;
 mod recipe;
+mod sides;
 mod size;
 mod text;
 mod time;
@@ -22,6 +23,7 @@ pub(crate) use quota::{QuotaLine, quota_lines};
 pub(crate) use recipe::{
     ContenderView, contender_views, is_known, place_sentence, sentence, summary,
 };
+pub(crate) use sides::{SideRow, sides, value_lines};
 pub(crate) use size::size;
 pub(crate) use text::{visible, visible_data};
 pub(crate) use time::{When, duration, now_ms, when};

@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod changes;
+mod data;
 mod ensemble;
 mod hostile;
+mod impersonate;
+mod journal;
 mod live;
 mod login;
 mod pages;

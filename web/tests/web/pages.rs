@@ -202,6 +202,8 @@ async fn pages_have_landmarks_and_labels() {
         "/ensemble",
         "/search",
         "/search?for=zoo",
+        "/changes",
+        "/data",
         "/help",
         "/none",
     ] {

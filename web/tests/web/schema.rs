@@ -85,6 +85,7 @@ async fn responses_have_the_described_shapes() {
         ("/services/{path}", "/api/v1/services"),
         ("/ensemble", "/api/v1/ensemble"),
         ("/search/{path}", "/api/v1/search/locks?for=lock"),
+        ("/diff", "/api/v1/diff?before=/locks&after=/services"),
     ] {
         let value = site.json(address).await;
         let content = &document["paths"][path]["get"]["responses"]["200"]["content"];

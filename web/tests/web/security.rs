@@ -8,7 +8,7 @@ use zk_curator_web::{Limits, Redaction, WebOptions};
 use crate::support::{Reply, Site, ask};
 
 /// Every address, with a method that it supports.
-const ADDRESSES: [(&str, &str); 35] = [
+const ADDRESSES: [(&str, &str); 41] = [
     ("GET", "/"),
     ("GET", "/go?path=/a"),
     ("GET", "/help"),
@@ -42,6 +42,12 @@ const ADDRESSES: [(&str, &str); 35] = [
     ("GET", "/search/a"),
     ("GET", "/search/a?for=a&in=text"),
     ("GET", "/api/v1/search/a?for=a"),
+    ("GET", "/data/a"),
+    ("POST", "/data/a"),
+    ("GET", "/changes/a"),
+    ("GET", "/api/v1/backup/a"),
+    ("GET", "/api/v1/diff?before=/a&after=/a"),
+    ("GET", "/api/v1/changes/a"),
     ("GET", "/none"),
     ("PATCH", "/tree/a"),
 ];
@@ -51,7 +57,7 @@ fn is_change((method, _): &&(&str, &str)) -> bool {
 }
 
 async fn site() -> Site {
-    let site = Site::start(WebOptions::new().write(true)).await;
+    let site = Site::probing(WebOptions::new().write(true)).await;
     site.zk.create("/a").data("1").await.unwrap();
     site
 }
@@ -79,8 +85,8 @@ fn assert_headers(reply: &Reply, address: &str) {
 #[tokio::test]
 async fn every_response_has_the_headers() {
     let site = site().await;
-    for (method, address) in ADDRESSES.into_iter().filter(|(_, address)| !address.contains("watch"))
-    {
+    let is_stream = |address: &str| address.contains("/watch") || address.contains("v1/changes");
+    for (method, address) in ADDRESSES.into_iter().filter(|(_, address)| !is_stream(address)) {
         let reply = site.send(ask(method, address).body(Body::empty()).unwrap()).await;
         assert_headers(&reply, address);
         let kind = reply.header("content-type");
@@ -95,14 +101,16 @@ async fn every_response_has_the_headers() {
 }
 
 #[tokio::test]
-async fn a_watch_has_the_headers() {
+async fn a_stream_has_the_headers() {
     let site = site().await;
-    let request = ask("GET", "/api/v1/watch/a").body(Body::empty()).unwrap();
-    let response = tower::ServiceExt::oneshot(site.router.clone(), request).await.unwrap();
-    let headers = response.headers().clone();
-    let reply = Reply { status: response.status().as_u16(), headers, body: String::new() };
-    assert_headers(&reply, "/api/v1/watch/a");
-    assert_eq!((reply.status, reply.header("content-type")), (200, "text/event-stream"));
+    for address in ["/api/v1/watch/a", "/api/v1/changes/a", "/api/v1/ensemble/watch"] {
+        let request = ask("GET", address).body(Body::empty()).unwrap();
+        let response = tower::ServiceExt::oneshot(site.router.clone(), request).await.unwrap();
+        let headers = response.headers().clone();
+        let reply = Reply { status: response.status().as_u16(), headers, body: String::new() };
+        assert_headers(&reply, address);
+        assert_eq!((reply.status, reply.header("content-type")), (200, "text/event-stream"));
+    }
 }
 
 #[tokio::test]
@@ -156,6 +164,10 @@ async fn another_site_may_only_link() {
         ("/raw/a", "no-cors", 403),
         ("/api/v1/node/a", "navigate", 403),
         ("/api/v1/watch/a", "cors", 403),
+        ("/api/v1/backup/a", "navigate", 403),
+        ("/api/v1/changes/a", "cors", 403),
+        ("/data/a", "navigate", 200),
+        ("/changes/a", "no-cors", 403),
     ] {
         let request = ask("GET", address).header("sec-fetch-site", "cross-site");
         let request = request.header("sec-fetch-mode", mode).body(Body::empty()).unwrap();
@@ -209,7 +221,7 @@ async fn a_read_only_explorer_changes_nothing() {
             let request = ask(method, address).header(condition, "*");
             let reply = site.send(request.body(Body::from("x")).unwrap()).await;
             assert!((400..500).contains(&reply.status), "{method} {address} {}", reply.status);
-            if address.contains("node") {
+            if address.contains("node") || address.contains("data") {
                 assert_eq!(reply.status, 403, "{method} {address}");
             }
         }

@@ -1,0 +1,38 @@
+//! The changes below a path, as server-sent events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+
+use crate::journal::{NoJournal, events};
+use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::state::Web;
+use crate::visit::Visit;
+
+/// The time between two signs of life of a quiet stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// `GET /api/v1/changes/…`: the news of the journal, and the changes after the number `after`, or
+/// from now on. With `news=only` there are no changes: a page loads itself again.
+pub(crate) async fn changes(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
+    let path = visit.node_below(&["/api/v1/changes"])?;
+    let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
+    let view = web.journals.view(&path).map_err(|NoJournal| full())?;
+    // After a lost connection, a browser names the last event that it has got.
+    let last = visit.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let after = last.or_else(|| visit.query.get("after")).and_then(|number| number.parse().ok());
+    let after = after.unwrap_or_else(|| view.last());
+    let with_changes = visit.query.get("news") != Some("only");
+    let stream = Sse::new(events(view, seat, after, with_changes));
+    Ok(stream.keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+}
+
+fn full() -> Problem {
+    let detail = "Too many paths are followed, or too many pages are live. Try again later.";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    Problem::new(status, ProblemKind::NoPermission, "No changes", detail)
+}

@@ -1,0 +1,125 @@
+//! Changes as server-sent events.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::sse::Event;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::stream::{Stream, unfold};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use zk_curator::internal::sleep_until;
+
+use super::book::RecordedChange;
+use super::journals::JournalView;
+use super::value::JournalValue;
+use crate::security::StreamSeat;
+use crate::show::{now_ms, when};
+
+/// The time after which a stream ends. The client opens another one, for which the session of the
+/// user is checked again.
+const LASTING: Duration = Duration::from_secs(600);
+
+/// A client of a journal.
+struct Reader {
+    view: JournalView,
+    /// Kept until the stream ends.
+    _seat: StreamSeat,
+    /// The number of the last change that was sent.
+    sent: u64,
+    with_changes: bool,
+    pending: VecDeque<Arc<RecordedChange>>,
+}
+
+/// Returns the news of a journal as events, and with `with_changes` the changes after a number. A
+/// slow client gets the newest ones, and the number of dropped ones. Dropping the stream
+/// ends the view and frees the seat.
+pub(crate) fn events(
+    view: JournalView,
+    seat: StreamSeat,
+    after: u64,
+    with_changes: bool,
+) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
+    let ends = Instant::now() + LASTING;
+    let pending = VecDeque::new();
+    let reader = Reader { view, _seat: seat, sent: after, with_changes, pending };
+    unfold(reader, move |mut reader| async move {
+        let event = tokio::select! {
+            event = reader.next() => event?,
+            () = sleep_until(ends) => return None,
+        };
+        Some((Ok(event), reader))
+    })
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Event> {
+        if let Some(change) = self.pending.pop_front() {
+            let number = change.number.to_string();
+            return Some(Event::default().event("change").id(number).data(json_of(&change)));
+        }
+        let news = self.view.next().await?;
+        let mut body = news.json();
+        if self.with_changes {
+            let (changes, dropped) = self.view.after(self.sent);
+            self.sent =
+                changes.last().map_or(self.sent.saturating_add(dropped), |change| change.number);
+            self.pending = changes.into();
+            body["dropped"] = dropped.into();
+        }
+        Some(Event::default().event("news").data(body.to_string()))
+    }
+}
+
+fn json_of(change: &RecordedChange) -> String {
+    json!({
+        "number": change.number,
+        "change": change.kind.name(),
+        "path": change.path,
+        "old": value(&change.old),
+        "new": value(&change.new),
+        "version": change.version,
+        // The time of arrival, by the clock of the explorer.
+        "at": when(change.at, now_ms()).rfc3339,
+    })
+    .to_string()
+}
+
+/// Returns `null` for a node that does not exist or whose data are null, and otherwise an object.
+fn value(value: &JournalValue) -> Value {
+    match value {
+        JournalValue::Absent | JournalValue::Data { is_null: true, .. } => Value::Null,
+        JournalValue::Unknown => json!({ "hidden": "unknown" }),
+        JournalValue::Hidden => json!({ "hidden": "redacted" }),
+        JournalValue::Data { data, length, .. } => {
+            let is_cut = data.len() < *length;
+            match std::str::from_utf8(data) {
+                Ok(text) => json!({ "text": text, "length": length, "cut": is_cut }),
+                Err(_) => {
+                    json!({ "base64": STANDARD.encode(data), "length": length, "cut": is_cut })
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_text_or_base64() {
+        let text = JournalValue::of("ü".as_bytes(), false);
+        assert_eq!(value(&text), json!({ "text": "ü", "length": 2, "cut": false }));
+        let bytes = JournalValue::of(&[0xff], false);
+        assert_eq!(value(&bytes), json!({ "base64": "/w==", "length": 1, "cut": false }));
+        let long = JournalValue::of(&[b'x'; 20 << 10], false);
+        assert_eq!(value(&long)["cut"], true);
+        assert_eq!(value(&JournalValue::of(b"", true)), Value::Null);
+        assert_eq!(value(&JournalValue::Absent), Value::Null);
+        assert_eq!(value(&JournalValue::Hidden), json!({ "hidden": "redacted" }));
+    }
+}

@@ -1,0 +1,136 @@
+//! The forms of the data page: an uploaded file, and the application of a plan.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::data::{DataPage, no_uploads, uploaded};
+use super::restore::{plan_of, plan_view, problem_of_refusal, token_of};
+use crate::body::read_form;
+use crate::fields::{Fields, query};
+use crate::paths::url_of;
+use crate::problem::{Problem, RequestResult};
+use crate::security::{ChangePermit, NodeChange, audited};
+use crate::state::{Web, read_only};
+use crate::transfer::{
+    RestoreChoice, RestoreRefusal, RestoreTask, UploadOwner, complete, gone, is_multipart, receive,
+};
+use crate::visit::Visit;
+
+/// The size of the fields of an application in bytes.
+const FIELDS: usize = 4 << 10;
+
+/// `POST /data/…`: a file to compare or to plan with, or the application of a plan.
+pub(crate) async fn data_form(
+    State(web): State<Arc<Web>>,
+    visit: Visit,
+    headers: HeaderMap,
+    body: Body,
+) -> RequestResult<Response> {
+    let path = visit.node_below(&["/data"])?;
+    if is_multipart(&headers) {
+        return upload(&web, &visit, &path, &headers, body).await;
+    }
+    if !web.write {
+        return Err(read_only());
+    }
+    let form = read_form(body, &headers, FIELDS).await?;
+    let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
+    match form.get("action") {
+        Some("apply") => apply(&web, &visit, &path, &form, &permit).await,
+        _ => Err(Problem::usage("The form does not say what to do.")),
+    }
+}
+
+/// Keeps the file, and shows the comparison or the plan. So the page can be loaded again.
+async fn upload(
+    web: &Web,
+    visit: &Visit,
+    path: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> RequestResult<Response> {
+    if web.uploads.most_bytes() == 0 {
+        return Err(no_uploads());
+    }
+    let check = |fields: &Fields| {
+        let permit = ChangePermit::of_form(&web.keys, &visit.viewer, fields)?;
+        if fields.get("action") == Some("plan") && !web.write {
+            return Err(read_only());
+        }
+        Ok(permit)
+    };
+    let form = receive(&web.uploads, &web.transfers, headers, body, check).await?;
+    let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
+    let id = web.uploads.keep(owner, form.file)?;
+    let is_plan = form.fields.get("action") == Some("plan");
+    let choice = RestoreChoice::of(&form.fields);
+    let mut fields = vec![("upload", &*id), ("show", if is_plan { "plan" } else { "diff" })];
+    if is_plan {
+        fields.extend(choice.fields());
+    }
+    tracing::debug!(who = form.permit.who(), "a file was uploaded to the web explorer");
+    let address = format!("{}/data{}{}", web.base, url_of(path), query(&fields));
+    Ok(Redirect::to(&address).into_response())
+}
+
+/// Applies the plan on the page of the user, unless it has changed.
+async fn apply(
+    web: &Web,
+    visit: &Visit,
+    path: &str,
+    form: &Fields,
+    permit: &ChangePermit,
+) -> RequestResult<Response> {
+    let id = form.get("upload").unwrap_or_default();
+    let (file, owner) = uploaded(web, visit, id)?;
+    if form.get("confirm") != Some("yes") {
+        return Err(Problem::usage("The restore was not confirmed."));
+    }
+    let choice = RestoreChoice::of(form);
+    let token = form.get("token").unwrap_or_default().to_owned();
+    let (keys, upload) = (web.keys.clone(), id.to_owned());
+    let (zk, redaction, here) = (web.zk.clone(), web.redaction.clone(), path.to_owned());
+    let restored = Arc::clone(&file);
+    let bytes = std::fs::metadata(file.path()).map_or(0, |file| file.len());
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    // It goes on if the browser goes away: a restore that ends in the middle helps nobody.
+    let applied = complete(&web.transfers, move || async move {
+        let is_same = |digest: &[u8; 32]| {
+            keys.are_equal(&token, &token_of(&keys, &upload, owner, choice, digest))
+        };
+        let task =
+            RestoreTask { zk: &zk, redaction: &redaction, file: &restored, choice, here: &here };
+        task.apply(is_same).await
+    });
+    let applied = applied.await?;
+    web.hub.forget_all();
+    let root = match applied {
+        Ok(root) => {
+            let change = NodeChange { operation: "restore", path: &root, version: None, bytes };
+            let done: Result<(), Problem> = audited(permit, change, Ok(()));
+            done?;
+            root
+        }
+        Err(RestoreRefusal::OtherPlan) => {
+            let planned = plan_of(web, file, choice, path).await?;
+            let plan = plan_view(web, id, owner, choice, planned);
+            let notice = "Nothing was changed: the nodes, or your choices, are not those of the \
+                          plan that you have seen. This is the present plan.";
+            let page = DataPage::new(web, visit, path).await?;
+            let mut response = page.with_new_plan(plan, notice);
+            *response.status_mut() = StatusCode::CONFLICT;
+            return Ok(response);
+        }
+        Err(refusal) => {
+            let change = NodeChange { operation: "restore", path, version: None, bytes };
+            return audited(permit, change, Err(problem_of_refusal(refusal)));
+        }
+    };
+    web.uploads.remove(owner, id);
+    let address = format!("{}/tree{}", web.base, url_of(&root));
+    Ok(Redirect::to(&address).into_response())
+}

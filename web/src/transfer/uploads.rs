@@ -1,0 +1,183 @@
+//! Uploaded files, which wait for a decision of their user.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use tokio::time::Instant;
+use zk_curator::internal::Locked;
+use zk_curator_ops::files;
+
+use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::security::{Keys, Viewer, random_token};
+
+/// The maximum number of files.
+const MOST: usize = 8;
+/// The time for which a file is kept.
+const LASTING: Duration = Duration::from_secs(600);
+/// The size of an opened file, in sizes of the largest stored one.
+const OPENED: u64 = 16;
+
+/// The uploaded files of an explorer. A file that has expired is deleted with the next upload or
+/// look, and all of them with the explorer.
+#[derive(Debug)]
+pub(crate) struct Uploads {
+    most_bytes: u64,
+    kept: Locked<BTreeMap<String, KeptUpload>>,
+}
+
+#[derive(Debug)]
+struct KeptUpload {
+    owner: UploadOwner,
+    file: Arc<UploadFile>,
+    ends: Instant,
+}
+
+/// The user and the browser to which a file belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UploadOwner([u8; 32]);
+
+impl UploadOwner {
+    /// Returns the owner of the files of a client; `None` for a client without a session.
+    pub(crate) fn of(keys: &Keys, viewer: &Viewer) -> Option<Self> {
+        let session = viewer.session.as_deref()?;
+        let text = [session.as_bytes(), b"\0", viewer.user.as_bytes()].concat();
+        Some(Self(keys.code("upload", &text)))
+    }
+
+    pub(crate) const fn code(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// An uploaded file, which only this process reads. It is deleted when it is dropped.
+#[derive(Debug)]
+pub(crate) struct UploadFile {
+    path: PathBuf,
+}
+
+impl UploadFile {
+    /// Creates an empty file, and returns it open for writing.
+    pub(crate) fn create() -> io::Result<(Self, File)> {
+        let (path, file) = files::create_temporary(&std::env::temp_dir(), "zkc-upload-")?;
+        Ok((Self { path }, file))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for UploadFile {
+    fn drop(&mut self) {
+        // Nothing more can be done about it.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+impl Uploads {
+    pub(crate) fn new(most_bytes: u64) -> Self {
+        Self { most_bytes, kept: Locked::default() }
+    }
+
+    /// Returns the size of the largest file.
+    pub(crate) const fn most_bytes(&self) -> u64 {
+        self.most_bytes
+    }
+
+    /// Returns the size of the largest file after its compression is removed.
+    pub(crate) const fn most_opened(&self) -> u64 {
+        self.most_bytes.saturating_mul(OPENED)
+    }
+
+    /// Keeps a file for its owner, and returns its id. The owner's oldest file makes room.
+    pub(crate) fn keep(&self, owner: UploadOwner, file: UploadFile) -> RequestResult<String> {
+        let now = Instant::now();
+        let mut kept = self.kept.lock();
+        kept.retain(|_, upload| upload.ends > now);
+        if kept.len() >= MOST {
+            let own = kept.iter().filter(|(_, upload)| upload.owner == owner);
+            let oldest = own.min_by_key(|(_, upload)| upload.ends).map(|(id, _)| id.clone());
+            kept.remove(&oldest.ok_or_else(full)?);
+        }
+        let (id, file) = (random_token(), Arc::new(file));
+        kept.insert(id.clone(), KeptUpload { owner, file, ends: now + LASTING });
+        Ok(id)
+    }
+
+    /// Returns a file of this owner.
+    pub(crate) fn get(&self, owner: UploadOwner, id: &str) -> RequestResult<Arc<UploadFile>> {
+        let now = Instant::now();
+        let mut kept = self.kept.lock();
+        kept.retain(|_, upload| upload.ends > now);
+        let upload = kept.get(id).filter(|upload| upload.owner == owner);
+        upload.map(|upload| Arc::clone(&upload.file)).ok_or_else(gone)
+    }
+
+    /// Deletes a file of this owner as soon as nothing reads it.
+    pub(crate) fn remove(&self, owner: UploadOwner, id: &str) {
+        let mut kept = self.kept.lock();
+        if kept.get(id).is_some_and(|upload| upload.owner == owner) {
+            kept.remove(id);
+        }
+    }
+}
+
+/// Returns one problem for an expired file, a file of another user, and an unknown id.
+pub(crate) fn gone() -> Problem {
+    let detail = "The uploaded file is not here. Files are kept for 10 minutes, for the browser \
+                  that has sent them. Upload the file again.";
+    Problem::new(StatusCode::GONE, ProblemKind::NoNode, "No such upload", detail)
+}
+
+fn full() -> Problem {
+    let detail = "Other users have uploaded files. Try again in some minutes.";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    Problem::new(status, ProblemKind::NoPermission, "Too many uploads", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_curator_testing::{paused, wait};
+
+    use super::*;
+
+    fn file() -> UploadFile {
+        UploadFile::create().unwrap().0
+    }
+
+    #[test]
+    fn a_file_belongs_to_its_owner_for_a_time() {
+        paused(async {
+            let (uploads, ann, bob) = (Uploads::new(9), UploadOwner([1; 32]), UploadOwner([2; 32]));
+            let upload = file();
+            let path = upload.path().to_owned();
+            let id = uploads.keep(ann, upload).unwrap();
+            assert!(uploads.get(ann, &id).is_ok() && path.exists());
+            assert!(uploads.get(bob, &id).is_err() && uploads.get(ann, "other").is_err());
+            uploads.remove(bob, &id);
+            assert!(uploads.get(ann, &id).is_ok());
+            wait::past(Duration::from_secs(601)).await;
+            assert!(uploads.get(ann, &id).is_err() && !path.exists());
+        });
+    }
+
+    #[test]
+    fn the_number_of_files_is_bounded() {
+        paused(async {
+            let (uploads, ann, bob) = (Uploads::new(9), UploadOwner([1; 32]), UploadOwner([2; 32]));
+            let first = uploads.keep(ann, file()).unwrap();
+            wait::past(Duration::from_secs(1)).await;
+            for _ in 1..MOST {
+                uploads.keep(ann, file()).unwrap();
+            }
+            assert!(uploads.keep(bob, file()).is_err());
+            assert!(uploads.keep(ann, file()).is_ok());
+            assert!(uploads.get(ann, &first).is_err(), "it has made room");
+        });
+    }
+}

@@ -1,0 +1,56 @@
+//! Work that reads and writes files, in threads of their own: it would block the other requests.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::spawn_blocking;
+use tracing::error;
+
+use crate::problem::{Problem, ProblemKind, RequestResult};
+
+/// Runs work to its end, also if the caller goes away.
+pub(crate) async fn complete<T: Send + 'static, F: Future<Output = T>>(
+    places: &Arc<Semaphore>,
+    work: impl FnOnce() -> F + Send + 'static,
+) -> RequestResult<T> {
+    let place = Arc::clone(places).try_acquire_owned().map_err(|_| busy())?;
+    let runtime = Handle::current();
+    let done = spawn_blocking(move || {
+        let done = runtime.block_on(work());
+        drop(place);
+        done
+    });
+    done.await.map_err(|why| {
+        error!(%why, "work of the web explorer has panicked");
+        let detail = "The explorer has failed. Its log has the reason.";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Problem::new(status, ProblemKind::Usage, "Internal error", detail)
+    })
+}
+
+/// Runs work until its end, or until the caller goes away, for example because the browser has
+/// closed the connection.
+pub(crate) async fn until_gone<T: Send + 'static, F: Future<Output = T>>(
+    places: &Arc<Semaphore>,
+    work: impl FnOnce() -> F + Send + 'static,
+) -> RequestResult<T> {
+    let (caller, gone) = oneshot::channel::<()>();
+    let work = move || async move {
+        tokio::select! {
+            done = work() => Some(done),
+            _ = gone => None,
+        }
+    };
+    let done = complete(places, work).await?;
+    drop(caller);
+    // Only a caller that is gone could see this.
+    done.ok_or_else(busy)
+}
+
+fn busy() -> Problem {
+    let detail = "Other backups, comparisons or restores are running. Try again later.";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    Problem::new(status, ProblemKind::NoPermission, "Too much at the same time", detail)
+}
