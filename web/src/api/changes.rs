@@ -1,20 +1,17 @@
 //! The changes below a path, as server-sent events.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 
+use super::watch::KEEP_ALIVE;
 use crate::journal::{NoJournal, events};
 use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::state::Web;
 use crate::visit::Visit;
-
-/// The time between two signs of life of a quiet stream.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /api/v1/changes/…`: the news of the journal, and the changes after the number `after`, or
 /// from now on. With `news=only` there are no changes: a page loads itself again.

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::response::sse::Event;
 use base64::Engine as _;
@@ -16,12 +15,9 @@ use zk_curator::internal::sleep_until;
 use super::book::RecordedChange;
 use super::journals::JournalView;
 use super::value::JournalValue;
+use crate::live::LASTING;
 use crate::security::StreamSeat;
 use crate::show::{now_ms, when};
-
-/// The time after which a stream ends. The client opens another one, for which the session of the
-/// user is checked again.
-const LASTING: Duration = Duration::from_secs(600);
 
 /// A client of a journal.
 struct Reader {

@@ -13,9 +13,9 @@ use super::hub::Viewing;
 use crate::ensemble::EnsembleViewing;
 use crate::security::StreamSeat;
 
-/// The time after which a stream ends. The browser opens another one, for which the session of the
+/// The time after which a stream ends. The client opens another one, for which the session of the
 /// user is checked again.
-const LASTING: Duration = Duration::from_secs(600);
+pub(crate) const LASTING: Duration = Duration::from_secs(600);
 
 /// Returns the news of a path as events, each with the newest state. Dropping the stream ends the
 /// view and frees the seat.
