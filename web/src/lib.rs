@@ -28,6 +28,8 @@
 //! | `/recipes/a` | the locks, elections, queues and other recipes below `/a`, the longest wait first |
 //! | `/why/a/b` | the recipe at `/a/b`: who holds it, who waits, and why nothing moves |
 //! | `/services/a` | the services of Curator's discovery below `/a`, with their instances |
+//! | `/ensemble` | the servers, charts of the last 15 minutes, findings, and sessions |
+//! | `/search/a/b` | a search by name or content at `/a/b` and below it |
 //! | `/help` | keys, signs and limits |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
 //!
@@ -42,10 +44,10 @@
 //!
 //! `GET`, `PUT`, `POST` and `DELETE` of `/api/v1/node/…`, `GET` of `/api/v1/children/…`,
 //! `/api/v1/why/…`, `/api/v1/recipes/…` and `/api/v1/services/…`, and the events of
-//! `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need
-//! `If-Match`, and `POST`, which creates a node, needs `If-None-Match: *`. Errors are problems of
-//! RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the
-//! interface.
+//! `/api/v1/watch/…`. The version of a node is its `ETag`. `PUT` and `DELETE` need `If-Match`, and
+//! `POST`, which creates a node, needs `If-None-Match: *`. `GET` of `/api/v1/ensemble` samples the
+//! servers, and `GET` of `/api/v1/search/…` searches. Errors are problems of RFC 9457 with the
+//! kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes the interface.
 //!
 //! # Security
 //!
@@ -63,6 +65,7 @@
 mod api;
 mod body;
 mod changes;
+mod ensemble;
 mod fields;
 mod guard;
 mod live;
@@ -72,6 +75,7 @@ pub mod paths;
 mod problem;
 mod reads;
 mod routes;
+mod search;
 mod security;
 mod show;
 mod state;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::HeaderName;
 use zk_curator_ops::ensemble::probe::ProbeOptions;
 
+use crate::search::SearchLimits;
 use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
 
 /// The settings of an explorer.
@@ -41,9 +42,11 @@ pub struct WebOptions {
     pub(crate) redaction: Redaction,
     pub(crate) limits: Limits,
     pub(crate) probe: Probe,
+    /// The pause between two samples; `None` for the default.
+    pub(crate) every: Option<Duration>,
 }
 
-/// The way in which the servers are asked for their sessions.
+/// The way in which the servers are asked.
 #[derive(Debug, Clone)]
 pub(crate) enum Probe {
     Asked(ProbeOptions),
@@ -152,10 +155,18 @@ impl WebOptions {
         self
     }
 
-    /// Sets how the servers are asked for their sessions: pages show the address of the client that
-    /// owns a node, and the server that it is connected to. The servers are asked in the
-    /// background, while such pages are open, and not more often than every 5 seconds. Default:
-    /// four-letter words on the client ports without TLS, and no admin server.
+    /// Sets how the servers are asked: the time limit, the admin servers, and the connector for
+    /// servers with TLS. The framework does not know them. Default: [`ProbeOptions::new`],
+    /// four-letter words on the client ports without TLS, for at most a second, and no admin
+    /// server.
+    ///
+    /// The servers are asked in the background, and only for pages that are open. The page of the
+    /// ensemble [samples](Self::sample_every) them. Pages of recipes, services and ephemeral nodes
+    /// show the address of the client that owns a node, and the server that it is connected to;
+    /// for these, the servers are asked at most every 5 seconds.
+    ///
+    /// Without a [connector](ProbeOptions::connector), an admin server over HTTPS is not asked, and
+    /// the page of the ensemble shows the reason.
     ///
     /// ```
     /// use zk_curator_ops::ensemble::probe::ProbeOptions;
@@ -170,10 +181,18 @@ impl WebOptions {
         self
     }
 
-    /// Does not ask the servers for their sessions: the explorer then opens no connections of its
-    /// own. Pages say that the addresses are not known.
+    /// Does not ask the servers: the explorer then opens no connections of its own. It has no page
+    /// of the ensemble, and its other pages say that the addresses of clients are not known.
     pub fn without_probe(mut self) -> Self {
         self.probe = Probe::NotAsked;
+        self
+    }
+
+    /// Sets the pause between two samples of the servers, from 1 s to an hour. The servers are
+    /// sampled while the page of the ensemble is viewed, and for 60 s after the last viewer has
+    /// left. Every sixth sample also asks for the findings and the sessions. Default: 5 s.
+    pub fn sample_every(mut self, pause: Duration) -> Self {
+        self.every = Some(pause.clamp(Duration::from_secs(1), Duration::from_secs(3_600)));
         self
     }
 
@@ -199,6 +218,8 @@ pub struct Limits {
     pub(crate) attempts: u32,
     pub(crate) sessions: usize,
     pub(crate) session_time: Duration,
+    pub(crate) searches: usize,
+    pub(crate) search: SearchLimits,
 }
 
 impl Default for Limits {
@@ -219,6 +240,13 @@ impl Limits {
             attempts: 5,
             sessions: 1_024,
             session_time: Duration::from_secs(12 * 3_600),
+            searches: 4,
+            search: SearchLimits {
+                nodes: 100_000,
+                bytes: 64 << 20,
+                time: Duration::from_secs(30),
+                hits: 1_000,
+            },
         }
     }
 
@@ -258,6 +286,24 @@ impl Limits {
     pub const fn sessions(mut self, open: usize, time: Duration) -> Self {
         self.sessions = open;
         self.session_time = time;
+        self
+    }
+
+    /// Sets the number of searches that run at the same time, of which each user has at most one.
+    /// With 0, nothing is searched. Default: 4.
+    pub const fn searches(mut self, at_once: usize) -> Self {
+        self.searches = at_once;
+        self
+    }
+
+    /// Sets the nodes that a search finds, from 1, the bytes of data that it reads, and its time, at
+    /// most a day. The last response may exceed the bytes. A search also ends after 1,000 results,
+    /// or 512 KiB of them. Default: 100,000 nodes, 64 MiB and 30 s.
+    pub const fn search(mut self, nodes: usize, bytes: u64, time: Duration) -> Self {
+        const LONGEST: Duration = Duration::from_secs(86_400);
+        let nodes = if nodes == 0 { 1 } else { nodes };
+        let time = if time.as_secs() < LONGEST.as_secs() { time } else { LONGEST };
+        self.search = SearchLimits { nodes, bytes, time, hits: self.search.hits };
         self
     }
 }

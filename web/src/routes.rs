@@ -31,20 +31,28 @@ pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
         .route("/logout", post(pages::sign_out))
         .route("/static/{name}", get(static_files::file))
         .route("/api/v1/openapi.json", get(api::openapi))
-        .route("/api/v1/names", get(api::names));
-    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 12] = [
+        .route("/api/v1/names", get(api::names))
+        // The ensemble.
+        .route("/ensemble", get(pages::ensemble))
+        .route("/api/v1/ensemble", get(pages::ensemble))
+        .route("/api/v1/ensemble/watch", get(api::watch_ensemble));
+    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 14] = [
         ("/tree", get(pages::tree)),
         ("/node", get(pages::node).post(pages::change)),
         ("/raw", get(pages::raw)),
         ("/api/v1/node", get(pages::node).put(api::put).post(api::post).delete(api::delete)),
         ("/api/v1/children", get(pages::tree)),
         ("/api/v1/watch", get(api::watch)),
+        // Recipes and services.
         ("/why", get(pages::why)),
         ("/recipes", get(pages::recipes)),
         ("/services", get(pages::services)),
         ("/api/v1/why", get(pages::why)),
         ("/api/v1/recipes", get(pages::recipes)),
         ("/api/v1/services", get(pages::services)),
+        // Searches.
+        ("/search", get(pages::search)),
+        ("/api/v1/search", get(pages::search)),
     ];
     let routes = of_nodes.into_iter().fold(routes, |routes, (start, methods)| {
         // The root, with and without a slash, and every other node.

@@ -8,6 +8,7 @@ use zk_curator::internal::Locked;
 use zk_curator::{ClientInfo, CuratorFramework};
 
 use crate::changes::Changes;
+use crate::ensemble::EnsembleSampler;
 use crate::live::{Hub, MemoKey, SharedRead};
 use crate::options::{Probe, WebOptions};
 use crate::problem::{Problem, RequestResult};
@@ -15,6 +16,7 @@ use crate::reads::{
     CardRead, Growth, Listing, ListingQuery, NodeRead, RecipesRead, ServicesRead, SessionCache,
     WhyRead, list, read_card, read_node, read_recipes, read_services, read_why,
 };
+use crate::search::SearchLimits;
 use crate::security::{
     Authentication, BackOff, ChangePermit, Hosts, Keys, Redaction, RequestRates, Sessions,
     StreamLimits,
@@ -23,6 +25,8 @@ use crate::show::visible;
 
 /// The time for the reads and changes of one request. A person does not wait longer.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// The pause between two samples of the servers by default.
+const EVERY: Duration = Duration::from_secs(5);
 /// The time in which the servers have to name the identities of the session.
 const IDENTITY: Duration = Duration::from_millis(500);
 
@@ -34,6 +38,8 @@ pub(crate) struct Web {
     /// The sessions that the servers know.
     pub(crate) known_sessions: Arc<SessionCache>,
     growth: Growth,
+    /// `None` if the servers are not asked.
+    ensemble: Option<Arc<EnsembleSampler>>,
     pub(crate) write: bool,
     pub(crate) tls: bool,
     /// `true` if pages are live.
@@ -50,24 +56,28 @@ pub(crate) struct Web {
     pub(crate) back_off: BackOff,
     pub(crate) rates: RequestRates,
     pub(crate) streams: Arc<StreamLimits>,
+    /// The running searches: one of each user.
+    pub(crate) searches: Arc<StreamLimits>,
+    pub(crate) search_limits: SearchLimits,
     /// The identities of the session with this epoch.
     identity: Locked<Option<(u64, String)>>,
 }
 
 impl Web {
     pub(crate) fn new(zk: &CuratorFramework, options: WebOptions) -> Self {
-        let WebOptions { write, hosts, base, tls, authentication, redaction, limits, probe } =
-            options;
-        let probe = match probe {
+        let WebOptions { write, hosts, base, tls, authentication, redaction, limits, .. } = options;
+        let probe = match options.probe {
             Probe::Asked(probe) => Some(probe),
             Probe::NotAsked => None,
         };
+        let every = options.every.unwrap_or(EVERY);
         let keys = Keys::random();
         Self {
             zk: zk.with_deadline(DEADLINE),
             hub: Hub::new(zk.clone(), limits.watches),
-            known_sessions: SessionCache::new(zk.clone(), probe),
+            known_sessions: SessionCache::new(zk.clone(), probe.clone()),
             growth: Growth::default(),
+            ensemble: probe.map(|probe| EnsembleSampler::new(zk.clone(), probe, every)),
             write,
             tls,
             live: limits.streams.min(limits.streams_of_one).min(limits.watches) > 0,
@@ -82,6 +92,8 @@ impl Web {
             back_off: BackOff::new(limits.attempts),
             rates: RequestRates::new(limits.per_second, limits.burst),
             streams: Arc::new(StreamLimits::new(limits.streams, limits.streams_of_one)),
+            searches: Arc::new(StreamLimits::new(limits.searches, 1)),
+            search_limits: limits.search,
             identity: Locked::default(),
         }
     }
@@ -166,6 +178,14 @@ impl Web {
             SharedRead::Services(services) => Ok(services),
             _ => Err(Problem::no_page()),
         }
+    }
+
+    /// Returns the sampler of the servers, if they may be asked.
+    pub(crate) fn ensemble(&self) -> RequestResult<&Arc<EnsembleSampler>> {
+        self.ensemble.as_ref().ok_or_else(|| {
+            let detail = "The settings of this explorer do not let it ask the servers.";
+            Problem::forbidden("The servers are not asked", detail)
+        })
     }
 
     /// Returns the means to change nodes, if that is allowed.

@@ -115,7 +115,7 @@
       ArrowUp: () => move(-1),
       ArrowRight: () => links().includes(document.activeElement) && document.activeElement.click(),
       ArrowLeft: () => [...document.querySelectorAll(".crumbs a")].pop()?.click(),
-      "/": () => (byId("filter") || goto)?.focus(),
+      "/": () => (byId("filter") || byId("search-for") || goto)?.focus(),
       g: () => (goto?.focus(), goto?.select()),
       "?": () => location.assign(`${base}/help`),
     };
@@ -162,6 +162,75 @@
     }
   }, 15000);
 
+  // ---- Search: results appear while it runs, and a button stops it ---------------------------------
+  const search = byId("search");
+  const stopSearch = byId("search-stop");
+  let searching = null;
+  const runSearch = async () => {
+    searching?.abort();
+    const mine = (searching = new AbortController());
+    const query = new URLSearchParams(new FormData(search));
+    history.replaceState(null, "", `${search.getAttribute("action")}?${query}`);
+    const [hits, state, end] = [byId("hits"), byId("search-state"), byId("search-end")];
+    hits.replaceChildren();
+    end.replaceChildren();
+    byId("results").hidden = false;
+    stopSearch.disabled = false;
+    const paragraph = (text) => {
+      const one = document.createElement("p");
+      one.textContent = text;
+      end.append(one);
+    };
+    const show = (line) => {
+      if (!line) return;
+      const part = JSON.parse(line);
+      if (part.summary) {
+        state.textContent = part.summary.sentences[0];
+        return part.summary.sentences.slice(1).forEach(paragraph);
+      }
+      const row = hits.insertRow();
+      const head = document.createElement("th");
+      head.scope = "row";
+      const link = document.createElement("a");
+      link.href = `${base}/node${urlOf(part.path)}`;
+      const name = document.createElement("bdi");
+      name.textContent = visible(part.path);
+      link.append(name);
+      head.append(link);
+      const text = document.createElement("td");
+      text.className = "line";
+      text.dir = "auto";
+      text.textContent = visible(part.line || "");
+      row.append(head, text);
+    };
+    state.textContent = "Searching.";
+    try {
+      const answer = await fetch(`${search.dataset.lines}?${query}`, { headers: { Accept: "application/x-ndjson" }, signal: mine.signal });
+      if (!answer.ok) {
+        state.textContent = (await answer.json()).detail;
+        return;
+      }
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        const lines = (rest + part.value).split("\n");
+        rest = lines.pop();
+        state.textContent = `${hits.rows.length + lines.length} so far.`;
+        lines.forEach(show);
+      }
+    } catch (why) {
+      const count = `${hits.rows.length} found.`;
+      if (searching === mine) state.textContent = why.name === "AbortError" ? `Stopped. ${count}` : `No connection. ${count}`;
+    } finally {
+      if (searching === mine) stopSearch.disabled = true;
+    }
+  };
+  search?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    runSearch();
+  });
+  stopSearch?.addEventListener("click", () => searching?.abort());
+
   // ---- Live ----------------------------------------------------------------------------------------
   if (!live) return;
   const chip = byId("live");
@@ -180,22 +249,27 @@
   setInterval(tick, 1000);
 
   const keyOf = (row) => row.querySelector("a")?.getAttribute("href");
-  // A row may say what counts as a change, because its cells have times.
+  // Children, and rows that say what counts as a change, because their cells have times.
+  const MARKED = ".children tbody tr, tr[data-state]";
   const stateOf = (row) => row.dataset.state ?? [3, 4, 5].map((cell) => row.cells[cell]?.textContent).join();
   const replace = (present, fresh) => {
     if (present.isEqualNode(fresh)) return;
-    const before = new Map([...present.querySelectorAll("tbody tr")].map((row) => [keyOf(row), stateOf(row)]));
+    const before = new Map([...present.querySelectorAll(MARKED)].map((row) => [keyOf(row), stateOf(row)]));
     const closed = [...present.querySelectorAll("details")].map((one) => one.open);
-    const focused = present.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const active = present.contains(document.activeElement) ? document.activeElement : null;
+    const focused = active?.getAttribute("href");
+    const scrolled = [...present.querySelectorAll(".scroll[id]")].map((one) => [one.id, one.scrollLeft]);
     const copy = document.importNode(fresh, true);
     if (before.size) {
-      for (const row of copy.querySelectorAll("tbody tr")) {
+      for (const row of copy.querySelectorAll(MARKED)) {
         if (before.get(keyOf(row)) !== stateOf(row)) row.classList.add("changed");
       }
     }
     const details = [...copy.querySelectorAll("details")];
     if (details.length === closed.length) details.forEach((one, place) => (one.open = closed[place]));
     present.replaceWith(copy);
+    for (const [id, left] of scrolled) if (left) byId(id)?.scrollTo({ left });
+    if (active?.id) byId(active.id)?.focus({ preventScroll: true });
     if (focused) [...copy.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus({ preventScroll: true });
   };
   let isLoading = false;

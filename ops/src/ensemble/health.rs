@@ -25,18 +25,37 @@ pub fn lag(reports: &[ProbeReport], server: &ProbeReport) -> Option<u64> {
 
 /// The evidence about a quorum in the responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum QuorumHealth {
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum QuorumHealth {
+    /// A server says that it leads, or that it follows a leader.
     Present,
     /// Without the voting servers that say that they have none, or do not listen, the others are
     /// no majority.
     Missing,
     /// All servers that are known are without one or down. There may be others.
     MissingHere,
+    /// The responses do not decide it.
     Unknown,
 }
 
-/// Judges by what servers say of themselves. A server that cannot be asked from here may lead.
-fn quorum(reports: &[ProbeReport], voters: Option<usize>) -> QuorumHealth {
+impl QuorumHealth {
+    /// Returns the evidence in one word, for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Present => "present",
+            Self::Missing => "missing",
+            Self::MissingHere => "missing-here",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Judges if there is a quorum, by what the servers say of themselves. `voters` is the number of
+/// servers with a vote, if it is known. A server that cannot be asked from here may lead.
+#[must_use]
+pub fn quorum(reports: &[ProbeReport], voters: Option<usize>) -> QuorumHealth {
     // A follower has a leader, which perhaps was not asked.
     let follows = |report: &ProbeReport| {
         matches!(report.mode(), Some(ServerMode::Follower | ServerMode::Observer))

@@ -20,6 +20,7 @@ use std::time::Duration;
 use zk_curator::SessionId;
 
 use super::health::leader;
+use super::members::EnsembleMembers;
 use super::notes::{ProbeNote, notes};
 use super::probe::{self, ProbeReport};
 use super::target::EnsembleProbe;
@@ -85,12 +86,19 @@ pub async fn sessions(probe: &EnsembleProbe<'_>) -> Result<EnsembleSessions, Err
         // Without it, only an end is not known.
         report.conf = Err(ProbeTrouble::NotAsked);
     }
-    let mut sessions = join(&reports);
+    Ok(of_members(&members, &reports))
+}
+
+/// Joins the responses of the servers of an ensemble, as [`join`] does. Members without a known
+/// address were not asked: there is a note about them, and they may have connections.
+#[must_use]
+pub fn of_members(members: &EnsembleMembers, reports: &[ProbeReport]) -> EnsembleSessions {
+    let mut sessions = join(reports);
     if let Some(note) = members.note() {
         sessions.notes.push(note);
         sessions.all_connections = false;
     }
-    Ok(sessions)
+    sessions
 }
 
 /// Joins the responses of the servers to `srvr`, `conf`, `cons` and `dump`.

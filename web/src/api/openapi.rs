@@ -28,10 +28,17 @@ mod tests {
             names.into_iter().cloned().collect::<Vec<_>>()
         };
         assert_eq!(operations("/node/{path}"), ["delete", "get", "post", "put"]);
-        for path in ["/children/{path}", "/watch/{path}", "/names"] {
-            assert_eq!(operations(path), ["get"], "{path}");
-        }
-        for path in ["/why/{path}", "/recipes/{path}", "/services/{path}"] {
+        for path in [
+            "/children/{path}",
+            "/names",
+            "/watch/{path}",
+            "/why/{path}",
+            "/recipes/{path}",
+            "/services/{path}",
+            "/ensemble",
+            "/ensemble/watch",
+            "/search/{path}",
+        ] {
             assert_eq!(operations(path), ["get"], "{path}");
         }
     }

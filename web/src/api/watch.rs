@@ -14,7 +14,7 @@ use crate::state::Web;
 use crate::visit::Visit;
 
 /// The time between two signs of life of a quiet stream.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /api/v1/watch/…`
 pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
@@ -28,7 +28,7 @@ pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestR
     Ok(stream.keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
 }
 
-fn full() -> Problem {
+pub(super) fn full() -> Problem {
     let detail = "Too many pages are live. This page shows the state in which it was loaded.";
     let status = StatusCode::SERVICE_UNAVAILABLE;
     Problem::new(status, ProblemKind::NoPermission, "No live page", detail)

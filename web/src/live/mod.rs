@@ -10,4 +10,4 @@ mod sse;
 pub(crate) use hub::{Hub, NoRoom};
 pub(crate) use scope::Scope;
 pub(crate) use shared::{MemoKey, SharedRead};
-pub(crate) use sse::events;
+pub(crate) use sse::{ensemble_events, events};

@@ -45,9 +45,17 @@ pub(super) struct PageLink {
     pub(super) is_current: bool,
 }
 
+const ENSEMBLE: &str = "/ensemble";
 /// The pages of the navigation. A new page gets a line here, and a route.
-const PAGES: &[(&str, &str)] =
-    &[("Tree", "/tree"), ("Recipes", "/recipes"), ("Services", "/services"), ("Help", "/help")];
+const PAGES: &[(&str, &str)] = &[
+    // In the order of the navigation.
+    ("Tree", "/tree"),
+    ("Recipes", "/recipes"),
+    ("Services", "/services"),
+    ("Ensemble", ENSEMBLE),
+    ("Search", "/search"),
+    ("Help", "/help"),
+];
 
 impl Frame {
     /// Returns the frame of a page. `page` is its address, as in the navigation. Clients that have
@@ -82,7 +90,7 @@ impl Frame {
             path: String::new(),
             live: String::new(),
             pages: if viewer.is_some() {
-                PAGES.iter().copied().map(link).collect()
+                PAGES.iter().copied().filter(|(_, url)| has_page(web, url)).map(link).collect()
             } else {
                 Vec::new()
             },
@@ -125,6 +133,12 @@ impl Frame {
 /// Returns `true` if the client may see what users see.
 fn is_known(web: &Web, viewer: &Viewer) -> bool {
     web.authentication.is_open() || viewer.means != Means::Open
+}
+
+/// Returns `true` if the explorer has a page. One that does not ask the servers has no page about
+/// them.
+fn has_page(web: &Web, url: &str) -> bool {
+    url != ENSEMBLE || web.ensemble().is_ok()
 }
 
 fn connection_of(web: &Web) -> String {

@@ -16,6 +16,7 @@ pub(super) struct Head {
     pub(super) why_url: String,
     pub(super) recipes_url: String,
     pub(super) services_url: String,
+    pub(super) search_url: String,
     pub(super) view: View,
 }
 
@@ -86,6 +87,7 @@ impl Head {
             why_url: format!("{}/why{url}", web.base),
             recipes_url: format!("{}/recipes{url}", web.base),
             services_url: format!("{}/services{url}", web.base),
+            search_url: format!("{}/search{url}", web.base),
             view,
         }
     }

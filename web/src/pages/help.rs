@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
+use crate::ensemble::{MOST_PATHS, MOST_SESSIONS};
 use crate::reads::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES, PAGE, SORTABLE};
 use crate::show::{MOST_SHOWN, size};
 use crate::state::Web;
@@ -38,6 +39,18 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         ),
         format!("A label is cut after {LONGEST_LABEL} bytes."),
         format!("At most {MOST_INSTANCES} instances of services are read."),
+        format!(
+            "The page of the ensemble shows {MOST_SESSIONS} sessions, with {MOST_PATHS} ephemeral \
+             nodes of each."
+        ),
+        format!(
+            "A user runs one search at a time. It ends after {} results, {} nodes, {} of data or \
+             {} s.",
+            web.search_limits.hits,
+            web.search_limits.nodes,
+            size(web.search_limits.bytes),
+            web.search_limits.time.as_secs()
+        ),
         format!(
             "A request has at most {}, the jute.maxbuffer of the servers.",
             bytes(web.max_body)

@@ -1,6 +1,7 @@
 //! Nodes as people read them. Everything here is pure.
 
 mod acl;
+mod chart;
 mod data;
 mod dump;
 mod group;
@@ -13,6 +14,7 @@ mod text;
 mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
+pub(crate) use chart::{Chart, ChartPoint, ChartSeries, ChartSpan, ChartTexts, number};
 pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
 pub(crate) use group::RecipeGroup;
 pub(crate) use kind::{NodeKind, is_sequential, sequence_of};
@@ -21,5 +23,5 @@ pub(crate) use recipe::{
     ContenderView, contender_views, is_known, place_sentence, sentence, summary,
 };
 pub(crate) use size::size;
-pub(crate) use text::visible;
+pub(crate) use text::{visible, visible_data};
 pub(crate) use time::{When, duration, now_ms, when};

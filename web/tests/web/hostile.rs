@@ -4,7 +4,7 @@ use zk_curator_web::WebOptions;
 
 use crate::support::Site;
 
-const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 9] = [
     "<img src=x onerror=alert(1)>",
     "\"><script>alert(1)",
     "javascript:alert(1)",
@@ -41,7 +41,7 @@ async fn names_are_text() {
 }
 
 /// Looks for markup that no template has.
-fn assert_harmless(page: &str) {
+pub(crate) fn assert_harmless(page: &str) {
     for part in [
         "<img",
         "<script>",

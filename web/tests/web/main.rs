@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
 mod changes;
+mod ensemble;
 mod hostile;
 mod live;
 mod login;
@@ -9,6 +10,7 @@ mod pages;
 mod recipes;
 mod rest;
 mod schema;
+mod search;
 mod security;
 mod services;
 mod support;

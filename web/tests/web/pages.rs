@@ -192,8 +192,19 @@ async fn a_namespace_has_a_root_of_its_own() {
 
 #[tokio::test]
 async fn pages_have_landmarks_and_labels() {
-    let site = Site::start(WebOptions::new().write(true)).await;
-    for address in ["/tree", "/node", "/help", "/none"] {
+    let site = Site::probing(WebOptions::new().write(true)).await;
+    for address in [
+        "/tree",
+        "/node",
+        "/why",
+        "/recipes",
+        "/services",
+        "/ensemble",
+        "/search",
+        "/search?for=zoo",
+        "/help",
+        "/none",
+    ] {
         let page = site.get(address).await.body;
         for part in
             ["<html lang=\"en\">", "<main id=\"main\"", "<header", "<footer", "href=\"#main\""]

@@ -64,7 +64,7 @@ fn is_of_type(types: &Value, value: &Value) -> bool {
 
 #[tokio::test]
 async fn responses_have_the_described_shapes() {
-    let site = Site::start(WebOptions::new()).await;
+    let site = Site::probing(WebOptions::new()).await;
     let held = InterProcessMutex::new(&site.zk, "/locks/a").label("ann").acquire().await.unwrap();
     let other = site.client().await;
     let lock = InterProcessMutex::new(&other, "/locks/a").label(&b"\xff"[..]);
@@ -83,6 +83,8 @@ async fn responses_have_the_described_shapes() {
         ("/recipes/{path}", "/api/v1/recipes"),
         ("/services/{path}", "/api/v1/services/services"),
         ("/services/{path}", "/api/v1/services"),
+        ("/ensemble", "/api/v1/ensemble"),
+        ("/search/{path}", "/api/v1/search/locks?for=lock"),
     ] {
         let value = site.json(address).await;
         let content = &document["paths"][path]["get"]["responses"]["200"]["content"];

@@ -8,7 +8,7 @@ use zk_curator_web::{Limits, Redaction, WebOptions};
 use crate::support::{Reply, Site, ask};
 
 /// Every address, with a method that it supports.
-const ADDRESSES: [(&str, &str); 23] = [
+const ADDRESSES: [(&str, &str); 35] = [
     ("GET", "/"),
     ("GET", "/go?path=/a"),
     ("GET", "/help"),
@@ -30,6 +30,18 @@ const ADDRESSES: [(&str, &str); 23] = [
     ("GET", "/api/v1/names?path=/"),
     ("GET", "/api/v1/watch/a"),
     ("GET", "/api/v1/openapi.json"),
+    ("GET", "/why/a"),
+    ("GET", "/recipes"),
+    ("GET", "/services"),
+    ("GET", "/api/v1/why/a"),
+    ("GET", "/api/v1/recipes"),
+    ("GET", "/api/v1/services"),
+    ("GET", "/ensemble"),
+    ("GET", "/api/v1/ensemble"),
+    ("GET", "/api/v1/ensemble/watch"),
+    ("GET", "/search/a"),
+    ("GET", "/search/a?for=a&in=text"),
+    ("GET", "/api/v1/search/a?for=a"),
     ("GET", "/none"),
     ("PATCH", "/tree/a"),
 ];

@@ -1,6 +1,7 @@
 //! An explorer of an embedded server, and its clients.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, BodyDataStream, to_bytes};
@@ -11,6 +12,8 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tower::ServiceExt;
 use zk_curator::CuratorFramework;
+use zk_curator_client::Connector;
+use zk_curator_ops::ensemble::probe::ProbeOptions;
 use zk_curator_testing::{TestServer, ZooKeeperVersion};
 use zk_curator_web::{WebOptions, router};
 
@@ -37,7 +40,7 @@ pub(crate) struct Browser {
 }
 
 impl Site {
-    /// Starts a server in memory, which can be asked no four-letter words.
+    /// Starts a server in memory, which is asked no four-letter words.
     pub(crate) async fn start(options: WebOptions) -> Self {
         Self::on(TestServer::in_memory().await, options.without_probe()).await
     }
@@ -51,6 +54,27 @@ impl Site {
     /// Starts a server on TCP.
     pub(crate) async fn on_tcp(options: WebOptions) -> Self {
         Self::on(TestServer::start().await, options).await
+    }
+
+    /// Starts a server in memory, which is asked four-letter words through memory.
+    pub(crate) async fn probing(options: WebOptions) -> Self {
+        let server = TestServer::in_memory().await;
+        let connector = Arc::new(server.connector());
+        Self::asking(server, connector, options).await
+    }
+
+    /// Starts an explorer of a server in memory, which is asked four-letter words through
+    /// `connector`.
+    pub(crate) async fn asking(
+        server: TestServer,
+        connector: Arc<dyn Connector>,
+        options: WebOptions,
+    ) -> Self {
+        // The name of a host would be looked up before its server is asked.
+        let zk = server.framework().connect_string("127.0.0.1:2181").build().unwrap();
+        zk.start().await.unwrap();
+        let router = router(&zk, options.probe(ProbeOptions::new().connector(connector)));
+        Self { server, zk, router }
     }
 
     async fn on(server: TestServer, options: WebOptions) -> Self {

@@ -14,7 +14,7 @@ use super::locks::{self, LockAcls};
 use super::{disks, judge};
 use crate::ensemble::members::EnsembleMembers;
 use crate::ensemble::notes::ProbeNote;
-use crate::ensemble::probe;
+use crate::ensemble::probe::{self, ProbeReport};
 use crate::ensemble::target::EnsembleProbe;
 use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::FourLetterWord;
@@ -25,8 +25,8 @@ use crate::tree::unreadable::UnreadableNodes;
 use crate::tree::walk;
 use crate::{path, text};
 
-/// The words by which servers are judged.
-pub(crate) const WORDS: [FourLetterWord; 6] = [
+/// The words whose responses are examined.
+pub const WORDS: [FourLetterWord; 6] = [
     FourLetterWord::Srvr,
     FourLetterWord::Mntr,
     FourLetterWord::Conf,
@@ -98,11 +98,25 @@ fn has_errors(findings: &[DoctorFinding]) -> bool {
 /// As of [`EnsembleProbe::members`]. A server that does not respond is a finding.
 pub async fn examine(probe: &EnsembleProbe<'_>) -> Result<DoctorReport, Error> {
     let (members, reports) = probe.survey(&WORDS).await?;
+    examine_reports(probe, members, &reports).await
+}
+
+/// Examines the servers by responses to [`WORDS`] that are there already. `reports` has a report
+/// for each of the `members`. Asks the admin servers of the probe for the settings that no word
+/// tells. Otherwise it does the same as [`examine`].
+///
+/// # Errors
+/// [`InvalidConnectString`](Error::InvalidConnectString).
+pub async fn examine_reports(
+    probe: &EnsembleProbe<'_>,
+    members: EnsembleMembers,
+    reports: &[ProbeReport],
+) -> Result<DoctorReport, Error> {
     let named = probe.named()?.len();
     let asked = members.servers.iter().map(|server| probe::settings(server, probe.options()));
     let settings = join_all(asked).await;
     let max_packet = disks::max_packet(settings.iter());
-    let mut findings = judge::servers(&reports, members.voters(), named, max_packet);
+    let mut findings = judge::servers(reports, members.voters(), named, max_packet);
     if reports.iter().any(|report| report.mode().is_some()) {
         findings.extend(clock(probe, &members).await);
     }

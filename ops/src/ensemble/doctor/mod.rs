@@ -28,7 +28,6 @@ mod judge;
 mod locks;
 
 pub(super) use disks::max_packet;
-pub(super) use examine::WORDS;
-pub use examine::{DoctorReport, DoctorTreeReport, examine, examine_tree};
+pub use examine::{DoctorReport, DoctorTreeReport, WORDS, examine, examine_reports, examine_tree};
 pub use finding::{DoctorFinding, FindingSeverity};
 pub(super) use judge::servers;
