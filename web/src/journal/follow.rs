@@ -13,7 +13,7 @@ use zk_curator::{
 
 use super::book::{Book, FoundChange};
 use super::known::{KnownNodes, MOST_KNOWN};
-use super::ledger::{Marks, Seen};
+use super::ledger::{Marks, SeenNode};
 use super::value::JournalValue;
 use crate::live::{Freshness, News};
 use crate::paths::child_of;
@@ -255,9 +255,9 @@ impl Journal {
                     seen if has_begun && (was_complete || known.get(path).is_some()) => {
                         self.record(known.observe(path, Marks::default(), seen));
                     }
-                    Seen::Present { value, stat } => known.learn(path, value, &stat),
-                    Seen::Absent => {}
-                    Seen::Unreadable => is_complete = false,
+                    SeenNode::Present { value, stat } => known.learn(path, value, &stat),
+                    SeenNode::Absent => {}
+                    SeenNode::Unreadable => is_complete = false,
                 }
                 let names = list.ok().and_then(ReadResult::into_children).unwrap_or_default();
                 for name in names {
@@ -274,7 +274,11 @@ impl Journal {
     }
 
     /// Reads the data of nodes in one round trip.
-    async fn data_of(&self, zk: &CuratorFramework, paths: &[String]) -> Result<Vec<Seen>, Error> {
+    async fn data_of(
+        &self,
+        zk: &CuratorFramework,
+        paths: &[String],
+    ) -> Result<Vec<SeenNode>, Error> {
         let reads = paths.iter().fold(zk.multi_read(), |reads, path| reads.get_data(path));
         let results = reads.undecompressed().await?;
         let seen = |(path, result): (&String, Result<ReadResult, Error>)| match result {
@@ -282,10 +286,10 @@ impl Journal {
                 let is_hidden = self.redaction.hides(path);
                 let value =
                     if is_hidden { JournalValue::Hidden } else { JournalValue::of(&data, is_null) };
-                Seen::Present { value, stat }
+                SeenNode::Present { value, stat }
             }
-            Err(error) if error.kind() == ErrorKind::NoNode => Seen::Absent,
-            _ => Seen::Unreadable,
+            Err(error) if error.kind() == ErrorKind::NoNode => SeenNode::Absent,
+            _ => SeenNode::Unreadable,
         };
         Ok(paths.iter().zip(results).map(seen).collect())
     }

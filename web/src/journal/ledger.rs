@@ -22,7 +22,7 @@ impl Marks {
 
 /// The result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum SeenNode {
     Present { value: JournalValue, stat: Stat },
     Absent,
     Unreadable,
@@ -30,14 +30,19 @@ pub(super) enum Seen {
 
 impl KnownNodes {
     /// Notes a node that was read. Returns its change, if it has changed.
-    pub(super) fn observe(&mut self, path: &str, marks: Marks, seen: Seen) -> Option<FoundChange> {
+    pub(super) fn observe(
+        &mut self,
+        path: &str,
+        marks: Marks,
+        seen: SeenNode,
+    ) -> Option<FoundChange> {
         let before = self.get(path).cloned();
         let is_new = marks.created || self.is_complete();
         let found = |kind, old, new, version| {
             Some(FoundChange { kind, path: path.to_owned(), old, new, version })
         };
         match (seen, before) {
-            (Seen::Present { value, stat }, before) => {
+            (SeenNode::Present { value, stat }, before) => {
                 let node = KnownNode { czxid: stat.czxid, mzxid: stat.mzxid, value: value.clone() };
                 let kind = match &before {
                     Some(before) if before.czxid != stat.czxid => ChangeKind::Replaced,
@@ -53,18 +58,18 @@ impl KnownNodes {
                 self.put(path, node);
                 found(kind, old, value, Some(stat.version))
             }
-            (Seen::Absent, Some(before)) => {
+            (SeenNode::Absent, Some(before)) => {
                 self.remove(path);
                 found(ChangeKind::Deleted, before.value, JournalValue::Absent, None)
             }
-            (Seen::Absent, None) if marks.created => {
+            (SeenNode::Absent, None) if marks.created => {
                 found(ChangeKind::Passed, JournalValue::Absent, JournalValue::Absent, None)
             }
-            (Seen::Absent, None) if marks.deleted => {
+            (SeenNode::Absent, None) if marks.deleted => {
                 found(ChangeKind::Deleted, JournalValue::Unknown, JournalValue::Absent, None)
             }
-            (Seen::Absent, None) => None,
-            (Seen::Unreadable, before) => {
+            (SeenNode::Absent, None) => None,
+            (SeenNode::Unreadable, before) => {
                 self.remove(path);
                 self.set_complete(false);
                 if !marks.is_any() {
@@ -90,9 +95,9 @@ mod tests {
     const DELETED: Marks = Marks { created: false, deleted: true, changed: false };
     const CHANGED: Marks = Marks { created: false, deleted: false, changed: true };
 
-    fn present(text: &str, czxid: i64, mzxid: i64) -> Seen {
+    fn present(text: &str, czxid: i64, mzxid: i64) -> SeenNode {
         let stat = Stat { czxid, mzxid, ..Stat::default() };
-        Seen::Present { value: value(text), stat }
+        SeenNode::Present { value: value(text), stat }
     }
 
     fn value(text: &str) -> JournalValue {
@@ -118,11 +123,11 @@ mod tests {
             Some((ChangeKind::Replaced, value("2"), value("3")))
         );
         assert_eq!(
-            observe("/a", DELETED, Seen::Absent),
+            observe("/a", DELETED, SeenNode::Absent),
             Some((ChangeKind::Deleted, value("3"), JournalValue::Absent))
         );
         assert_eq!(
-            observe("/a", DELETED, Seen::Absent).map(|(kind, ..)| kind),
+            observe("/a", DELETED, SeenNode::Absent).map(|(kind, ..)| kind),
             Some(ChangeKind::Deleted)
         );
     }
@@ -137,15 +142,15 @@ mod tests {
             Some((ChangeKind::Changed, unknown.clone(), value("x")))
         );
         assert_eq!(
-            observe(CHANGED, Seen::Unreadable),
+            observe(CHANGED, SeenNode::Unreadable),
             Some((ChangeKind::Changed, value("x"), unknown.clone()))
         );
         assert_eq!(
-            observe(DELETED, Seen::Absent),
+            observe(DELETED, SeenNode::Absent),
             Some((ChangeKind::Deleted, unknown, absent.clone()))
         );
         assert_eq!(
-            observe(CREATED, Seen::Absent),
+            observe(CREATED, SeenNode::Absent),
             Some((ChangeKind::Passed, absent.clone(), absent.clone()))
         );
         assert_eq!(
