@@ -245,10 +245,16 @@ impl Tree {
         paths: impl Iterator<Item = &'a str>,
     ) -> bool {
         self.sessions.remove(&session);
-        let fits = paths.fold(true, |fits, path| self.delete(path, zxid) && fits);
+        let mut fits = true;
+        for path in paths {
+            fits &= self.delete(path, zxid);
+        }
         let owned = self.ephemerals.get(&session).into_iter().flatten();
         let owned: Vec<_> = owned.map(|id| self.path(*id)).collect();
-        owned.iter().fold(fits, |fits, path| self.delete(path, zxid) && fits)
+        for path in &owned {
+            fits &= self.delete(path, zxid);
+        }
+        fits
     }
 
     /// Returns the node at a path.

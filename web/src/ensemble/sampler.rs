@@ -112,7 +112,7 @@ impl EnsembleSampler {
         self.memory.lock().begin();
         let mut samples = 0_u32;
         loop {
-            let is_survey = samples % SURVEYED == 0;
+            let is_survey = samples.is_multiple_of(SURVEYED);
             let sample = Arc::new(self.sample(is_survey).await);
             self.state.modify(|state| {
                 state.generation += 1;

@@ -61,8 +61,10 @@ impl Reader {
         let mut body = news.json();
         if self.with_changes {
             let (changes, dropped) = self.view.after(self.sent);
-            self.sent =
-                changes.last().map_or(self.sent.saturating_add(dropped), |change| change.number);
+            self.sent = match changes.last() {
+                Some(change) => change.number,
+                None => self.sent.saturating_add(dropped),
+            };
             self.pending = changes.into();
             body["dropped"] = dropped.into();
         }

@@ -110,7 +110,7 @@ impl Room {
                         if self.scope.forgets_at_once() {
                             self.memo.forget();
                         }
-                        due.get_or_insert(earliest.max(Instant::now()));
+                        due.get_or_insert_with(|| earliest.max(Instant::now()));
                     }
                 }
                 Some(PersistentEvent::Disarmed) => self.stale(),

@@ -106,7 +106,7 @@ async fn orders_by_stats_are_descending() {
         let page = site.get(&format!("/tree/a?sort={sort}")).await.body;
         let at = |name: &str| page.find(&format!("href=\"/tree/a/{name}\"")).unwrap();
         let mut names = ["x", "y", "z"];
-        names.sort_by_key(|name| at(*name));
+        names.sort_by_key(|name| at(name));
         names.concat()
     };
     assert_eq!(order("name").await, "xyz");

@@ -228,9 +228,10 @@ mod tests {
     fn first_steps_for_one_service_take_turns() {
         let kerberos = Kerberos::new();
         let [a, b] = ["zookeeper@a", "zookeeper@b"].map(Arc::from);
-        let held = kerberos.turns.of(&a).try_acquire_owned().unwrap();
         // The clone of the settings has the same turns.
-        let mut exchange = kerberos.clone().start("a");
+        let clone = kerberos.clone();
+        let held = clone.turns.of(&a).try_acquire_owned().unwrap();
+        let mut exchange = kerberos.start("a");
         let SaslStep::Pending(SaslWork { mut future, .. }) = exchange.begin() else { panic!() };
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());

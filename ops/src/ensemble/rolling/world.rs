@@ -321,7 +321,7 @@ fn apply(fault: Fault, seen: &mut Observation, before: i64) {
     };
     match fault {
         Fault::Unreachable(place) => {
-            lose(seen, place, ProbeTrouble::Unreachable("no route".to_owned()))
+            lose(seen, place, ProbeTrouble::Unreachable("no route".to_owned()));
         }
         Fault::Late(place) => lose(seen, place, ProbeTrouble::Late),
         Fault::NotServing(place) => lose(seen, place, ProbeTrouble::NotServing),

@@ -69,7 +69,7 @@ impl Model {
         match kind % 12 {
             0..=4 => self.create(kind, x, y, *session).unwrap_or(error),
             5 => match self.leaves().nth(usize::from(x) % self.nodes.len()) {
-                Some(path) if y % 2 == 0 => Op::Delete { path },
+                Some(path) if y.is_multiple_of(2) => Op::Delete { path },
                 Some(path) => Op::DeleteContainer { path },
                 None => error,
             },
@@ -113,7 +113,7 @@ impl Model {
             return None;
         }
         let cversion = node.stat.cversion + 1;
-        let data = (y % 4 != 0).then(|| vec![y; usize::from(x) % 40]);
+        let data = (!y.is_multiple_of(4)).then(|| vec![y; usize::from(x) % 40]);
         let acl = vec![acl(x)];
         let ephemeral = kind % 12 == 1 && self.sessions.contains_key(&session);
         Some(match kind % 12 {
@@ -126,7 +126,7 @@ impl Model {
 
     fn set_data(&self, x: u8, y: u8) -> Op {
         let (path, node) = nth(&self.nodes, x).unwrap();
-        let data = (y % 5 != 0).then(|| vec![y; usize::from(y) % 30]);
+        let data = (!y.is_multiple_of(5)).then(|| vec![y; usize::from(y) % 30]);
         Op::SetData { path: shown(path), data, version: node.stat.version + 1 }
     }
 

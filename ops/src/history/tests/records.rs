@@ -118,7 +118,7 @@ fn every_operation_survives_writing_and_reading() {
 fn a_failed_multi_applies_nothing() {
     let set = Op::SetData { path: "/a".to_owned(), data: None, version: 1 };
     let check = Op::Check { path: "/b".to_owned(), version: 2 };
-    let good = TestTxn::new(1, Op::Multi(vec![check.clone(), set.clone()])).bytes();
+    let good = TestTxn::new(1, Op::Multi(vec![check, set.clone()])).bytes();
     let bad = TestTxn::new(1, Op::Multi(vec![set, Op::Error { code: -101 }])).bytes();
     let (good, bad) = (Record::decode(&good).unwrap(), Record::decode(&bad).unwrap());
     let ops: Vec<_> = good.applied().map(|(op, txn)| (op, txn.path().unwrap())).collect();

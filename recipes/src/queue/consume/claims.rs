@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tracing::warn;
+use zk_curator::Ownership;
 use zk_curator::certain::ReceiptPool;
 use zk_curator::internal::{Locked, sleep_until};
 use zk_curator::op::Started;
-use zk_curator::Ownership;
 
 use super::claiming::{ClaimAction, ClaimReport, Claiming};
 use super::delivery::Delivery;

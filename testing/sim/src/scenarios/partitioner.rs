@@ -308,6 +308,10 @@ impl<'a> Claims<'a> {
                         self.dropped.lock().get_or_insert(late);
                     }
                     client.use_resource(held).await;
+                    if part.is_over() {
+                        // A service that sees its loss ends by itself.
+                        return;
+                    }
                 }
             }
         }

@@ -10,8 +10,8 @@ use crate::in_browser;
 
 /// Returns the message of the panic with which a test ends.
 fn panic_of(test: impl FnOnce()) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(test)).unwrap_err();
-    *panic.downcast::<String>().unwrap()
+    let panic = catch_unwind(AssertUnwindSafe(test)).expect_err("a panic");
+    *panic.downcast::<String>().expect("a text")
 }
 
 #[test]

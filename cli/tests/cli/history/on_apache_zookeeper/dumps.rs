@@ -30,8 +30,8 @@ async fn dumps_are_those_of_the_tools_of_apache_zookeeper() {
         assert_eq!(dumped(&dump(&toolkit, &log.path).await), decoded(&log.path));
     }
     let formatter = tool("org.apache.zookeeper.server.SnapshotFormatter");
-    let snapshots = files.snapshots.iter().filter(|snapshot| snapshot.zxid > 0);
-    let last = snapshots.last().expect("a snapshot");
+    let mut snapshots = files.snapshots.iter().filter(|snapshot| snapshot.zxid > 0);
+    let last = snapshots.next_back().expect("a snapshot");
     let expected = formatted(&dump(&formatter, &last.path).await);
     assert_eq!(nodes(&last.path), expected);
     assert!(expected.len() > 300, "{} nodes", expected.len());

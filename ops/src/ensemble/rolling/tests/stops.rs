@@ -71,7 +71,7 @@ fn a_stop_during_a_restart_waits_for_its_end() {
     let mut world = World::new(3, 0, true);
     let mut rolling = rolling(&world);
     let server = until_restart(&mut world, &mut rolling);
-    let news = RollingProgress::Finishing(server.clone());
+    let news = RollingProgress::Finishing(server);
     assert_eq!(rolling.step(RollingInput::StopRequested), [RollingEffect::Report(news)]);
     let ended = RollingInput::RestartEnded { at: world.now, result: Ok(()) };
     assert_eq!(rolling.step(ended), [RollingEffect::End]);
