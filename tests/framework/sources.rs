@@ -55,6 +55,7 @@ const RULES: &[(&str, &[&str])] = &[
         "SystemTime::now",
         &[
             "testing/src/clock.rs",
+            "testing/real/src/chaos/worker.rs",
             "recipes/src/measure.rs",
             "recipes/src/queue/wire/layout.rs",
             "recipes/src/schedule/clock.rs",

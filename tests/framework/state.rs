@@ -436,7 +436,7 @@ fn refused_credentials_fail_the_start_and_back_off() {
         assert_eq!((error.kind(), error.operation()), (ErrorKind::AuthFailed, "start"));
         let attempts = refused.hits();
         past(Duration::from_secs(10)).await;
-        assert!((5..=11).contains(&(refused.hits() - attempts)), "{} attempts", refused.hits());
+        assert!((4..=5).contains(&(refused.hits() - attempts)), "{} attempts", refused.hits());
         drop(refused);
         zk.wait_connected().await.unwrap();
         zk.close().await.unwrap();

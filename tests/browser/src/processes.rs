@@ -199,11 +199,14 @@ mod tests {
         let home = TempDir::new("browser").unwrap();
         let args = ["-c", "echo ready; sleep 1000"];
         let (mut group, mut output) = Group::start(Path::new("sh"), &args, home.path()).unwrap();
+        let mut line = [0; "ready\n".len()];
+        timeout(LONG, output.read_exact(&mut line)).await.unwrap().unwrap();
+        assert_eq!(line, *b"ready\n");
         drop(group.leader.stdin.take());
         // The pipe ends with the processes, because each of them has it as its output.
         let mut text = String::new();
         timeout(LONG, output.read_to_string(&mut text)).await.unwrap().unwrap();
-        assert_eq!(text, "ready\n");
+        assert_eq!(text, "");
         timeout(LONG, until(async || group.processes.running().is_empty())).await.unwrap();
     }
 }

@@ -40,9 +40,11 @@ fn a_call_before_start_says_so() {
 }
 
 /// Calls that end what is over already, or wait for its end.
-pub(super) const ENDS: [&str; 18] = [
+pub(super) const ENDS: [&str; 19] = [
     "changed",
     "close",
+    // `None`: it is not ours any more.
+    "confirm",
     "expired",
     "flush",
     "leave",

@@ -298,6 +298,8 @@ list! {
         (group(&s).follow().next().await?, member);
     "inspect::inspect": |s| { s.make().await?; } => inspect::inspect(&s.zk, s.at()).await?;
     "inspect::find": |s| { s.make().await?; } => inspect::find(&s.zk, s.at(), 10).await?;
+    "inspect::find_within": |s| { s.make().await?; } => inspect::find_within(&s.zk, s.at(), 10, 1_000).await?;
+    "inspect::glance": |s| { s.make().await?; } => inspect::glance(&s.zk, s.at()).await?;
     "migration::MigrationManager::plan": |s| {} => migrations(&s).plan(&set(&s)?).await?;
     "migration::MigrationManager::migrate": |s| {} => migrations(&s).migrate(&set(&s)?).await?;
     "migration::MigrationManager::wait_applied": |s| {
