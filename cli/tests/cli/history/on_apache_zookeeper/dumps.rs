@@ -34,7 +34,8 @@ async fn dumps_are_those_of_the_tools_of_apache_zookeeper() {
     let last = snapshots.next_back().expect("a snapshot");
     let expected = formatted(&dump(&formatter, &last.path).await);
     assert_eq!(nodes(&last.path), expected);
-    assert!(expected.len() > 300, "{} nodes", expected.len());
+    // A server decides at random when it takes a snapshot: at latest after 300 transactions.
+    assert!(expected.len() > 100, "{} nodes", expected.len());
 }
 
 fn tool(class: &str) -> Program {
