@@ -66,8 +66,9 @@ async fn is_checked_slowly(
     });
     let sharder =
         sharder.new_queue_threshold(1).check_every(Duration::from_millis(50)).open().await?;
-    let read = vec![Acl::new(Permissions::READ, "world", "anyone")];
-    zk.set_acl(path.as_str(), read).await?;
+    // Its queues can be removed after the run.
+    let rights = vec![Acl::new(Permissions::READ | Permissions::DELETE, "world", "anyone")];
+    zk.set_acl(path.as_str(), rights).await?;
     sharder.queue().put("one").await?;
     creates.are_tried_slowly(&path).await?;
     sharder.close().await?;
