@@ -173,8 +173,12 @@ fn is_weighted(conf: &ConfResponse) -> bool {
     names.any(|name| name.starts_with("group.") || name.starts_with("weight."))
 }
 
-/// Returns the errors that the doctor finds. Different versions are left out: a rolling upgrade
-/// mixes them.
+/// The metrics about which the doctor is not asked. A rolling upgrade mixes versions. A server whose
+/// thread has failed takes a new role, which is judged; the count of such failures stays until the
+/// restart, which is the advice of the doctor.
+const NOT_JUDGED: [&str; 2] = ["zk_version", "zk_unrecoverable_error_count"];
+
+/// Returns the errors that the doctor finds.
 pub(super) fn findings(
     reports: &[ProbeReport],
     voters: Option<usize>,
@@ -186,7 +190,7 @@ pub(super) fn findings(
             srvr.version = None;
         }
         if let Ok(mntr) = &mut report.mntr {
-            mntr.metrics.remove("zk_version");
+            mntr.metrics.retain(|name, _| !NOT_JUDGED.contains(&name.as_str()));
         }
     }
     let found = doctor::servers(&reports, voters, reports.len(), max_packet);
@@ -239,5 +243,17 @@ mod tests {
         reports[0].mntr = Ok(MntrResponse::parse("zk_synced_followers\t1\n").expect("metrics"));
         let texts: Vec<_> = found(&reports).iter().map(RollingDoubt::to_string).collect();
         assert_eq!(texts, ["ensemble: 1 of 2 followers are in sync with the leader"]);
+    }
+
+    #[test]
+    fn a_failure_before_the_present_role_is_no_doubt() {
+        let mut reports = [
+            serving(1, ServerMode::Leader, 5),
+            serving(2, ServerMode::Follower, 5),
+            serving(3, ServerMode::Follower, 5),
+        ];
+        let mntr = MntrResponse::parse("zk_unrecoverable_error_count\t1\n").expect("metrics");
+        reports[1].mntr = Ok(mntr);
+        assert_eq!(findings(&reports, Some(3), 1 << 20), []);
     }
 }
