@@ -70,7 +70,9 @@ fn dumped(text: &str) -> Vec<Line> {
             // Java widens the number of the request.
             let cxid = u32::try_from(hex(cxid) & 0xffff_ffff).expect("32 bits");
             let path = path.map(str::to_owned);
-            (hex(session), cxid, hex(zxid), (*operation).to_owned(), path)
+            // Until 3.8, one operation had another name.
+            let operation = if *operation == "createTtl" { "createTTL" } else { operation };
+            (hex(session), cxid, hex(zxid), operation.to_owned(), path)
         })
         .collect()
 }
