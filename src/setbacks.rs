@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::core::Setbacks;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, Result};
 use crate::framework::CuratorFramework;
 
 impl Setbacks {
@@ -9,6 +9,18 @@ impl Setbacks {
     /// since a success: `true` then.
     pub fn report(&mut self, zk: &CuratorFramework, error: &Error) -> bool {
         self.report_of(zk.core(), error)
+    }
+
+    /// Notes the end of a cleanup that a later one repeats. A failure counts unless it is transient,
+    /// or the framework is closed.
+    pub fn cleaned<T>(&mut self, zk: &CuratorFramework, result: &Result<T>) {
+        match result {
+            Ok(_) => self.over(),
+            Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {}
+            Err(error) => {
+                self.report(zk, error);
+            }
+        }
     }
 
     /// Returns the pause before the next attempt: a random time between half and all of 500 ms,
@@ -23,7 +35,6 @@ impl Setbacks {
 mod tests {
     use super::*;
     use crate::core::{FIRST_SETBACK, LONGEST_SETBACK};
-    use crate::error::ErrorKind;
 
     #[test]
     fn reasons_are_new_once_and_pauses_grow_until_a_success() {

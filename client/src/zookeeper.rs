@@ -356,9 +356,9 @@ impl ZooKeeper {
     }
 
     /// Leaves the session without ending it. Requests that were issued before still get their
-    /// responses.
-    /// Then the connection is closed, and the client ends. Ephemeral nodes stay for the session
-    /// timeout, during which another client may [resume the session](ZooKeeperBuilder::resume).
+    /// responses. Then the connection is closed, and the client ends. Ephemeral nodes stay for the
+    /// session timeout, during which another client may [resume the
+    /// session](ZooKeeperBuilder::resume).
     ///
     /// Requests without a response within the close timeout fail with [`Error::Closed`].
     ///

@@ -1,19 +1,20 @@
 //! Warnings about likely mistakes with locks, each once for a framework, and about waits that have
 //! no end, each once for a node.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
-use zk_curator::internal::{holds_child, is_first, report_persistent};
+use zk_curator::internal::{holds_child, is_first, report_persistent, sleep_until};
 use zk_curator::op::fan_out;
 use zk_curator::path::{SequenceSuffix, ZPath};
 use zk_curator::{CuratorFramework, OwnedNode, Stat};
 
 use crate::lock::tag;
 use crate::order::{OrderRule, comes_before};
+use crate::path::child;
 
 /// The tags of kazoo's `Lock` and `WriteLock`, and of its `ReadLock`.
 const KAZOO: [&str; 2] = [tag::KAZOO, tag::KAZOO_READ];
@@ -69,6 +70,38 @@ pub(crate) fn of_own_session(
             "an acquire waits for a node of its own session: the lock is not re-entrant, so a task that holds it \
              waits for itself; see ReentrantMutex, or HandoverMutex where several tasks contend (logged once)"
         );
+    }
+}
+
+/// The waits of one call for other nodes. After a long time in total, these are read once.
+#[derive(Debug)]
+pub(crate) struct LongWait {
+    /// The time of the reads; `None` after them.
+    looks_at: Option<Instant>,
+}
+
+impl LongWait {
+    /// Begins now.
+    pub(crate) fn begin() -> Self {
+        Self { looks_at: Some(Instant::now() + LONG) }
+    }
+
+    /// Waits until the call has waited long, reads these children of a node, and reports those that
+    /// no session will ever remove: a restored node, for example. Never returns a second time.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped during the reads, the next call reads again.
+    pub(crate) async fn look(
+        &mut self,
+        zk: &CuratorFramework,
+        operation: &'static str,
+        parent: &ZPath,
+        names: &[String],
+    ) {
+        let Some(looks_at) = self.looks_at else { return pending().await };
+        sleep_until(looks_at).await;
+        of_persistent(zk, operation, names.iter().map(|name| child(parent, name))).await;
+        self.looks_at = None;
     }
 }
 

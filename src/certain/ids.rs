@@ -286,20 +286,13 @@ impl Ids {
             }
             *looked = Some(Instant::now());
         }
-        match self.collect_all(presence).await {
-            Ok(count) => {
-                self.uncollected.lock().over();
-                if count > 0 {
-                    debug!(path = %self.path, count, "collected the ids of dead producers");
-                }
-            }
+        let collected = self.collect_all(presence).await;
+        self.uncollected.lock().cleaned(&self.zk, &collected);
+        match collected {
+            Ok(0) => {}
+            Ok(count) => debug!(path = %self.path, count, "collected the ids of dead producers"),
             // Next time.
-            Err(error) if error.is_transient() || error.kind() == ErrorKind::Closed => {
-                debug!(path = %self.path, %error, "did not collect ids");
-            }
-            Err(error) => {
-                self.uncollected.lock().report_of(self.zk.core(), &error);
-            }
+            Err(error) => debug!(path = %self.path, %error, "did not collect ids"),
         }
     }
 

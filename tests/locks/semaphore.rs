@@ -12,8 +12,8 @@ use zk_curator_recipes::lock::{Error, InterProcessSemaphore, InterProcessSemapho
 use zk_curator_testing::wait::{idle, spend};
 use zk_curator_testing::{Probe, TestServer, Verdict};
 use zk_curator_tests::{
-    closes_clean, connected, expire, once, rule_if, simulated_on, simulated_with, two_in_memory,
-    until,
+    all_close_clean, closes_clean, connected, expire, once, rule_if, simulated_on, simulated_with,
+    two_in_memory, until,
 };
 
 const SEMAPHORE: &str = "/locks/printers";
@@ -49,18 +49,62 @@ async fn until_leases(server: &TestServer, count: usize) {
     until(server, is_settled).await;
 }
 
-/// The permit of a restored tree, for example.
+/// Creates the permit of a restored tree, for example, which no session will remove. Returns its
+/// path.
+async fn restored(zk: &CuratorFramework, number: u32) -> String {
+    let path = format!("{LEASES}/_c_00000000-0000-4000-8000-000000000000-lease-{number:010}");
+    zk.create(path.as_str()).await.unwrap();
+    path
+}
+
 #[test]
 fn a_wait_for_a_persistent_permit_is_reported() {
     simulated_with(async |server, zk| {
         let held = semaphore(&zk, 2).acquire().await.unwrap();
-        let restored = format!("{LEASES}/_c_00000000-0000-4000-8000-000000000000-lease-0000000001");
-        zk.create(restored.as_str()).await.unwrap();
+        let restored = restored(&zk, 1).await;
         let mut errors = zk.background_errors();
         let waiting = waiter(&server, &semaphore(&zk, 2), 1).await;
         let told = timeout(Duration::from_secs(120), errors.next()).await.unwrap().unwrap();
         assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, restored.as_str()));
         assert!(timeout(Duration::from_secs(3600), errors.next()).await.is_err());
+        zk.delete(restored.as_str()).await.unwrap();
+        drop((held, waiting.await.unwrap()));
+        closes_clean(&server, &zk).await;
+    });
+}
+
+/// The turn at the mutex, and then the permits.
+#[test]
+fn both_waits_of_an_acquire_count_for_a_report() {
+    simulated_on(two_in_memory, async |(server, zk, other)| {
+        let held = semaphore(&zk, 2).acquire().await.unwrap();
+        let restored = restored(&zk, 1).await;
+        let first = waiter(&server, &semaphore(&zk, 2), 1).await;
+        let mut errors = other.background_errors();
+        let second = semaphore(&other, 2);
+        let second = tokio::spawn(async move { second.acquire().await.unwrap() });
+        until(&server, |probe| probe.children(LOCKS).len() == 2).await;
+        idle(Duration::from_secs(50)).await;
+        first.abort();
+        let told = timeout(Duration::from_secs(20), errors.next()).await.unwrap().unwrap();
+        assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, restored.as_str()));
+        zk.delete(restored.as_str()).await.unwrap();
+        drop((held, second.await.unwrap()));
+        all_close_clean(&server, [&zk, &other]).await;
+    });
+}
+
+#[test]
+fn a_change_of_the_permits_does_not_postpone_a_report() {
+    simulated_with(async |server, zk| {
+        let mut held = semaphore(&zk, 3).acquire_many(2).await.unwrap();
+        let restored = restored(&zk, 2).await;
+        let mut errors = zk.background_errors();
+        let waiting = waiter(&server, &semaphore(&zk, 3), 2).await;
+        idle(Duration::from_secs(50)).await;
+        held.pop().unwrap().release().await.unwrap();
+        let told = timeout(Duration::from_secs(20), errors.next()).await.unwrap().unwrap();
+        assert_eq!((told.kind(), told.path()), (ErrorKind::NodeExists, restored.as_str()));
         zk.delete(restored.as_str()).await.unwrap();
         drop((held, waiting.await.unwrap()));
         closes_clean(&server, &zk).await;

@@ -78,13 +78,10 @@ pub(super) async fn sweep(
     keep: Duration,
     uncleaned: Arc<Locked<Setbacks>>,
 ) {
-    if let Err(error) = try_sweep(&zk, &newest, keep).await {
+    let swept = try_sweep(&zk, &newest, keep).await;
+    uncleaned.lock().cleaned(&zk, &swept);
+    if let Err(error) = swept {
         debug!(bucket = newest.bucket, %error, "records of a counter were not cleaned");
-        if !error.is_transient() && error.kind() != ErrorKind::Closed {
-            uncleaned.lock().report(&zk, &error);
-        }
-    } else {
-        uncleaned.lock().over();
     }
 }
 

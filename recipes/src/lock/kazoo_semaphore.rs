@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use futures_util::future::join;
-use zk_curator::internal::sleep;
 use zk_curator::path::ZPath;
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode};
 
 use super::error::Error;
 use super::tag;
-use crate::advice;
+use crate::advice::LongWait;
 use crate::contender::Contender;
 use crate::order::OrderRule;
 use crate::path::child;
@@ -55,6 +54,7 @@ impl<'a> KazooSemaphore<'a> {
         count: u32,
         waits: bool,
     ) -> Result<Option<Vec<OwnedNode>>, Error> {
+        let mut long = LongWait::begin();
         loop {
             // 1
             let enter = Contender::enter(self.zk, &self.lock, &self.rule, self.label);
@@ -65,7 +65,6 @@ impl<'a> KazooSemaphore<'a> {
             }
             while !turn.step().await? {}
             let held = turn.into_node();
-            let mut has_looked = false;
             while held.is_ours() {
                 // 2
                 let children = self.zk.children(self.leases.as_str()).watched().await?;
@@ -91,11 +90,7 @@ impl<'a> KazooSemaphore<'a> {
                     biased;
                     () = session_lost => break,
                     _ = watch => {}
-                    () = sleep(advice::LONG), if !has_looked => {
-                        has_looked = true;
-                        let held = names.iter().map(|name| child(&self.leases, name));
-                        advice::of_persistent(self.zk, "acquire", held).await;
-                    }
+                    () = long.look(self.zk, "acquire", &self.leases, &names) => {}
                 }
             }
         }

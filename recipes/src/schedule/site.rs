@@ -392,13 +392,10 @@ impl ScheduleSite {
 
     /// Deletes old slots. What cannot be deleted now is left to the next winner.
     pub(super) async fn clean(&self, starts: Vec<i64>, keep: u32) {
-        if let Err(error) = self.try_clean(starts, keep).await {
+        let cleaned = self.try_clean(starts, keep).await;
+        self.uncleaned.lock().cleaned(&self.zk, &cleaned);
+        if let Err(error) = cleaned {
             debug!(path = self.path, %error, "old slots are not deleted yet");
-            if !error.is_transient() && error.kind() != ErrorKind::Closed {
-                self.uncleaned.lock().report(&self.zk, &error);
-            }
-        } else {
-            self.uncleaned.lock().over();
         }
     }
 

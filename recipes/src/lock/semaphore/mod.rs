@@ -6,7 +6,6 @@ use std::future::{Future, IntoFuture, pending};
 use bytes::Bytes;
 use futures_util::future::{join, try_join};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use zk_curator::internal::sleep;
 use zk_curator::path::ZPath;
 use zk_curator::watch::{DataWatch, Watch};
 use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
@@ -14,7 +13,7 @@ use zk_curator::{CreateMode, CuratorFramework, ErrorKind, OwnedNode, Ownership};
 use super::guard::with_guard;
 use super::kazoo_semaphore::KazooSemaphore;
 use super::{Error, Guard, tag};
-use crate::advice;
+use crate::advice::LongWait;
 use crate::contender::Contender;
 use crate::measure::{self, WaitMeasure};
 use crate::order::OrderRule;
@@ -236,7 +235,7 @@ impl InterProcessSemaphore {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let waiting = WaitMeasure::begin();
+        let (waiting, mut long) = (WaitMeasure::begin(), LongWait::begin());
         if let Some(kazoo) = self.of_kazoo("acquire")? {
             let leases = Box::pin(kazoo.acquire(count, true)).await?.unwrap_or_default();
             waiting.over(&self.zk, self.recipe);
@@ -263,7 +262,7 @@ impl InterProcessSemaphore {
                 // turn, would block the client that has the turn.
                 continue;
             }
-            if let Some(leases) = self.granted(&paths, leases, listing).await? {
+            if let Some(leases) = self.granted(&paths, leases, listing, &mut long).await? {
                 waiting.over(&self.zk, self.recipe);
                 return Ok(leases);
             }
@@ -346,8 +345,8 @@ impl InterProcessSemaphore {
         paths: &SemaphorePaths,
         leases: Vec<OwnedNode>,
         mut listing: PermitListing,
+        long: &mut LongWait,
     ) -> Result<Option<Vec<Permit>>, Error> {
-        let mut has_looked = false;
         while !listing.grants(&leases) {
             if !listing.has(&leases) || leases.iter().any(|lease| !lease.is_ours()) {
                 return Ok(None);
@@ -366,11 +365,7 @@ impl InterProcessSemaphore {
                     (listing.names, listing.leases_watch) = self.list_leases(paths, true).await?;
                 }
                 limit = self.next_limit(&mut listing.limit_watch) => listing.limit = limit?,
-                () = sleep(advice::LONG), if !has_looked => {
-                    has_looked = true;
-                    let held = listing.names.iter().map(|name| child(&paths.leases, name));
-                    advice::of_persistent(&self.zk, "acquire", held).await;
-                }
+                () = long.look(&self.zk, "acquire", &paths.leases, &listing.names) => {}
             }
         }
         Ok(Some(self.leases(leases, listing))) // 3, and 5 when the turn is dropped

@@ -84,7 +84,7 @@ pub(super) async fn bring_back(places: &Places) -> ZkError {
                     return error;
                 }
             } else {
-                aside.report(places, &error);
+                aside.setbacks.report(&places.zk, &error);
                 sleep(STUCK).await;
             }
         }
@@ -106,11 +106,6 @@ struct StuckDelayed {
 impl StuckDelayed {
     fn has(&self, name: &str) -> bool {
         self.foreign.contains(name) || self.stuck.contains(name)
-    }
-
-    /// Reports the first of consecutive errors for each reason.
-    fn report(&mut self, places: &Places, error: &ZkError) {
-        self.setbacks.report(&places.zk, error);
     }
 }
 
@@ -151,7 +146,7 @@ async fn pass(places: &Places, aside: &mut StuckDelayed) -> Result<()> {
                 is_refused = true;
                 aside.stuck.insert((*name).clone());
                 aside.again.get_or_insert_with(|| Instant::now() + STUCK);
-                aside.report(places, &error);
+                aside.setbacks.report(&places.zk, &error);
             }
         }
     }

@@ -136,7 +136,10 @@ impl fmt::Display for Fault {
 pub(super) struct Schedule {
     target: Target,
     session_timeout: Duration,
+    /// The draws of the steps.
     rng: fastrand::Rng,
+    /// The draws of the last fault. They are apart, because the number of steps depends on the run.
+    last: fastrand::Rng,
 }
 
 impl Schedule {
@@ -150,34 +153,32 @@ impl Schedule {
         // Close seeds, and the targets of one seed, must not have the same faults with a shift.
         let mut rng = fastrand::Rng::with_seed(seed);
         let rng = fastrand::Rng::with_seed(rng.u64(..) ^ (kind << 32 | u64::from(number)));
-        Self { target, session_timeout, rng }
+        let last = rng.clone().fork();
+        Self { target, session_timeout, rng, last }
     }
 
     /// Draws a duration. Half of the faults end before a connection is given up. The others last
     /// about as long as a session, or longer.
     fn duration(&mut self) -> Duration {
         let part = match self.rng.u8(0..10) {
-            0..5 => self.between(0.01, 0.4),
-            5..8 => self.between(0.4, 1.1),
-            _ => self.between(1.1, 2.5),
+            0..5 => between(&mut self.rng, 0.01, 0.4),
+            5..8 => between(&mut self.rng, 0.4, 1.1),
+            _ => between(&mut self.rng, 1.1, 2.5),
         };
         self.session_timeout.mul_f64(part)
     }
 
     /// Draws the last fault of a link and its duration: every second client ends with an outage that
     /// is longer than its session. So its session is lost when all faults are over.
-    pub(super) fn last_fault(&mut self) -> Option<(Fault, Duration)> {
-        let part = self.between(1.1, 1.8);
+    pub(super) fn last_fault(&self) -> Option<(Fault, Duration)> {
+        let mut rng = self.last.clone();
+        let part = between(&mut rng, 1.1, 1.8);
         let outage = (Fault::Refuse(Reach::All), self.session_timeout.mul_f64(part));
-        self.rng.bool().then_some(outage)
-    }
-
-    fn between(&mut self, least: f64, most: f64) -> f64 {
-        self.rng.f64().mul_add(most - least, least)
+        rng.bool().then_some(outage)
     }
 
     fn seconds(&mut self, least: f64, most: f64) -> Duration {
-        Duration::from_secs_f64(self.between(least, most))
+        Duration::from_secs_f64(between(&mut self.rng, least, most))
     }
 
     fn server(&mut self) -> Fault {
@@ -224,6 +225,10 @@ impl Iterator for Schedule {
     }
 }
 
+fn between(rng: &mut fastrand::Rng, least: f64, most: f64) -> f64 {
+    rng.f64().mul_add(most - least, least)
+}
+
 /// Sleeps, but at most until the faults are over. Returns `true` if they are over.
 pub(super) async fn sleep_or_over(time: Duration, over: &CancellationToken) -> bool {
     tokio::select! {
@@ -251,6 +256,20 @@ mod tests {
         assert_ne!(steps(7, Target::Link(1)), steps(8, Target::Link(1)));
         assert_ne!(steps(7, Target::Link(1)), steps(7, Target::Link(2)));
         assert_ne!(steps(7, Target::Process(1))[0].after, steps(7, Target::Session(1))[0].after);
+    }
+
+    #[test]
+    fn the_number_of_steps_does_not_change_the_last_fault() {
+        let of_seed = |seed, steps| {
+            let mut schedule = Schedule::new(seed, Target::Link(1), TIMEOUT);
+            assert_eq!(schedule.by_ref().take(steps).count(), steps);
+            schedule.last_fault()
+        };
+        let all: Vec<_> = (0..100).map(|seed| of_seed(seed, 0)).collect();
+        assert_eq!(all, (0..100).map(|seed| of_seed(seed, 7)).collect::<Vec<_>>());
+        assert!(all.contains(&None));
+        assert!(all.iter().flatten().all(|(_, duration)| *duration > TIMEOUT));
+        assert!(all.iter().any(Option::is_some));
     }
 
     #[test]
