@@ -12,6 +12,7 @@ use crate::ensemble::notes::whitelist_line;
 use crate::ensemble::probe::{ProbeReport, ProbedServer};
 use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::ServerMode;
+use crate::path::is_built_in;
 use crate::{node, text};
 
 /// The part of a limit from which it is near.
@@ -262,16 +263,12 @@ pub(crate) fn of_node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Ve
         warn(text, "every list of them is read as a whole");
     }
     let sequence = sequence(stat);
+    // The versions of built-in nodes begin below zero.
     if sequence > LATE_SEQUENCE && !is_built_in(path) {
         let text = format!("the next sequential child has the number {sequence}");
         warn(text, "the numbers end at 2147483647: use a new parent");
     }
     findings
-}
-
-/// Returns `true` for nodes of the server itself, whose versions begin below zero.
-fn is_built_in(path: &str) -> bool {
-    path == "/" || path == "/zookeeper" || path.starts_with("/zookeeper/")
 }
 
 /// Returns the number of the next sequential child. The version of the children counts creates and
