@@ -10,7 +10,6 @@ use super::finding::{DoctorFinding, FindingSeverity, finding};
 use crate::ensemble::health::{self, leader};
 use crate::ensemble::notes::whitelist_line;
 use crate::ensemble::probe::{ProbeReport, ProbedServer};
-use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::ServerMode;
 use crate::path::is_built_in;
 use crate::{node, text};
@@ -92,10 +91,7 @@ fn members(reports: &[ProbeReport], voters: Option<usize>, named: usize) -> Vec<
 
 fn refusals(reports: &[ProbeReport]) -> Vec<DoctorFinding> {
     let refusing = reports.iter().filter_map(|report| {
-        let refused = report.refused();
-        let listed =
-            refused.into_iter().filter(|(_, trouble)| **trouble == ProbeTrouble::NotListed);
-        let words: Vec<_> = listed.map(|(word, _)| word).collect();
+        let words = report.unlisted();
         let names: Vec<_> = words.iter().map(|word| word.text()).collect();
         let text = format!("refuses {}", names.join(", "));
         let advice = "its state is known in part";
