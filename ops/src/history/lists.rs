@@ -7,6 +7,9 @@ use zk_curator_proto::DecodeError;
 
 use super::wire::{Cursor, java_string};
 
+/// The stored form of Java's `null`.
+const NULL: [u8; 4] = (-1_i32).to_be_bytes();
+
 /// An ACL in its stored form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AclList<'a> {
@@ -34,6 +37,11 @@ impl<'a> AclList<'a> {
         Self { bytes }
     }
 
+    /// Returns Java's `null`.
+    pub(super) const fn null() -> Self {
+        Self { bytes: &NULL }
+    }
+
     /// Returns the stored form. Equal lists have equal forms.
     #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
@@ -43,7 +51,7 @@ impl<'a> AclList<'a> {
     /// Returns `true` for Java's `null`, which stands for [`Acl::open_unsafe`].
     #[must_use]
     pub fn is_null(self) -> bool {
-        self.bytes == (-1_i32).to_be_bytes()
+        self.bytes == NULL
     }
 
     /// Returns the entries. Java's `null` is [`Acl::open_unsafe`].

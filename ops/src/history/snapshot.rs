@@ -27,8 +27,6 @@ const SEAL: usize = 13;
 const MAX_TRAILER: usize = 4096;
 /// The id of the ACL that every client may do everything.
 const OPEN_ACL: i64 = -1;
-/// The stored form of that ACL.
-const NULL_LIST: [u8; 4] = (-1_i32).to_be_bytes();
 
 /// A reader of one snapshot, in bounded memory: its sessions, its ACLs, and one node.
 ///
@@ -355,7 +353,7 @@ fn read_node<'a>(
     let path = input.str("the path of a node")?;
     let data = input.buffer("the data of a node")?;
     let acl = match input.i64("the ACL of a node")? {
-        OPEN_ACL => Some(AclList::of(&NULL_LIST)),
+        OPEN_ACL => Some(AclList::null()),
         id => acls.get(&id).map(|bytes| AclList::of(bytes)),
     };
     Ok(SnapshotNode { path, data, acl, stat: StoredStat::read(input)? })
