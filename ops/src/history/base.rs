@@ -80,7 +80,7 @@ impl Base {
             path: Some(file.path.clone()),
             zxid: file.zxid,
             fuzzy_until: end.fuzzy_until(file.zxid),
-            digest: end.digest.filter(|(zxid, _)| *zxid >= file.zxid && *zxid > 0),
+            digest: end.digest_since(file.zxid),
             skipped: Vec::new(),
         })
     }

@@ -282,8 +282,7 @@ fn bridged(gap: Gap, snapshots: &[SnapshotReport]) -> GapReport {
 
 /// Returns the digest of a snapshot, and its transaction.
 fn digest_of(snapshot: &SnapshotReport) -> Option<(i64, TreeDigest)> {
-    let (zxid, digest) = snapshot.end?.digest?;
-    (zxid > 0 && zxid >= snapshot.zxid).then_some((zxid, digest))
+    snapshot.end?.digest_since(snapshot.zxid)
 }
 
 fn oldest_tree(logs: &[LogReport], snapshots: &[SnapshotReport]) -> Option<i64> {

@@ -92,6 +92,11 @@ impl SnapshotEnd {
         // of the epoch before, then.
         self.last_zxid.or(digest).map(|last| last.max(zxid))
     }
+
+    /// Returns the digest, and its transaction; `None` if that is before `zxid`.
+    pub(super) fn digest_since(&self, zxid: i64) -> Option<(i64, TreeDigest)> {
+        self.digest.filter(|(last, _)| *last > 0 && *last >= zxid)
+    }
 }
 
 impl Snapshot {
