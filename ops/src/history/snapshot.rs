@@ -23,6 +23,8 @@ const MAGIC: [u8; 4] = *b"ZKSN";
 const HEADER: usize = 16;
 /// The length of a seal, in bytes: the checksum, and the string `/`.
 const SEAL: usize = 13;
+/// The end of a seal: the string `/`.
+pub(super) const MARK: [u8; 5] = [0, 0, 0, 1, b'/'];
 /// The maximum length of what follows the first seal, in bytes.
 const MAX_TRAILER: usize = 4096;
 /// The id of the ACL that every client may do everything.
@@ -279,7 +281,7 @@ impl Snapshot {
         let seal = self.want(SEAL, "the checksum")?;
         let (recorded, mark) = seal[..SEAL].split_at(8);
         let recorded = recorded.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        if mark != [0, 0, 0, 1, b'/'] {
+        if mark != MARK {
             let damage = Damage::Truncated { what: "the mark after the checksum" };
             return Err(self.damaged(8, damage));
         }
