@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use zk_curator_ops::files;
+use zk_curator_ops::files::TemporaryFile;
 
 use crate::args::Global;
 use crate::exit::CommandFailure;
@@ -105,16 +105,13 @@ impl ContextFile {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
-        let (fresh, mut file) = files::create_beside(path).map_err(|error| failed(&error))?;
+        let (fresh, mut file) =
+            TemporaryFile::create_beside(path).map_err(|error| failed(&error))?;
         let written = file
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
-            .and_then(|()| std::fs::rename(&fresh, path));
-        written.map_err(|error| {
-            // It is of no use to anybody.
-            drop(std::fs::remove_file(&fresh));
-            failed(&error)
-        })
+            .and_then(|()| fresh.publish(path));
+        written.map_err(|error| failed(&error))
     }
 
     /// Returns the context that these options name, with its name.

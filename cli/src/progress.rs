@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use zk_curator::CuratorFramework;
 
-use crate::output::Out;
+use crate::output::{Out, time};
 
 /// The time between two drawings.
 const EVERY: Duration = Duration::from_millis(100);
@@ -117,7 +117,7 @@ fn draw(stops: &Receiver<()>, done: &AtomicU64, verb: &str, total: Option<u64>) 
 
 /// Returns the line after some time.
 fn line(verb: &str, done: u64, total: Option<u64>, since: Duration) -> String {
-    let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX).max(1);
+    let millis = time::millis(since).max(1);
     let rate = done.saturating_mul(1_000) / millis;
     let Some(total) = total.filter(|total| *total >= done && *total > 0) else {
         return format!("{verb} {} nodes, {}/s", grouped(done), grouped(rate));

@@ -51,7 +51,7 @@ impl FromStr for RestartCommand {
     type Err = NoPlaceholder;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // The same text for every server would restart one server many times.
+        // Without a placeholder, every run would restart the same server.
         let mut names = PLACES.iter().flat_map(|(place, variable)| [place, variable]);
         let has_place = names.any(|name| text.contains(name));
         has_place.then(|| Self(text.to_owned())).ok_or(NoPlaceholder)

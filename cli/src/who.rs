@@ -1,4 +1,4 @@
-//! Who holds what, as commands show it.
+//! Texts about the holders of locks and other recipes.
 
 use zk_curator_ops::holders::SessionFacts;
 pub(crate) use zk_curator_ops::holders::{

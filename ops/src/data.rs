@@ -8,6 +8,7 @@
 //! assert!(data::show(&[0, 1]).starts_with("00000000  00 01"));
 //! ```
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 
 use base64::Engine as _;
@@ -27,8 +28,8 @@ pub fn value(data: &[u8]) -> Value {
         .map_or_else(|_| json!({ "base64": STANDARD.encode(data) }), |text| json!({ "text": text }))
 }
 
-/// Returns data for people: text as it is, and everything else in hexadecimal. Control characters,
-/// which could command a terminal, are no text.
+/// Returns data for people: [text](fn@text) as it is, and everything else as a dump in hexadecimal.
+/// Control characters, which could command a terminal, are no text.
 #[must_use]
 pub fn show(data: &[u8]) -> String {
     text(data).map_or_else(|| hex(data), ToOwned::to_owned)
@@ -44,7 +45,9 @@ pub fn line(data: &[u8], limit: usize) -> String {
     if cut.len() < text.len() { format!("{shown}…") } else { shown }
 }
 
-fn text(data: &[u8]) -> Option<&str> {
+/// Returns data as text: UTF-8 whose only control characters are tabs and the ends of lines.
+#[must_use]
+pub fn text(data: &[u8]) -> Option<&str> {
     let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
     std::str::from_utf8(data).ok().filter(|text| text.chars().all(is_text))
 }
@@ -67,6 +70,20 @@ pub fn gunzip(data: &[u8]) -> io::Result<Bytes> {
 #[must_use]
 pub fn is_gzip(data: &[u8]) -> bool {
     data.starts_with(&[0x1f, 0x8b, 8])
+}
+
+/// Returns the content of gzip, and other data as they are. Also data that only begin as gzip, and
+/// those that are larger than 64 MiB without compression, stay as they are.
+#[must_use]
+pub fn plain(data: &[u8]) -> Cow<'_, [u8]> {
+    let content = if is_gzip(data) { gunzip(data).ok() } else { None };
+    content.map_or(Cow::Borrowed(data), |content| Cow::Owned(content.into()))
+}
+
+/// Returns the bytes as digits in hexadecimal.
+#[must_use]
+pub fn digits(data: &[u8]) -> String {
+    data.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns a dump with 16 bytes a line: the offset, the bytes in hexadecimal, and their text.
@@ -95,6 +112,16 @@ mod tests {
         );
         assert_eq!(show(b"plain\ntext"), "plain\ntext");
         assert!(show(b"\x1b[31mred").starts_with("00000000"));
+    }
+
+    #[test]
+    fn gzip_is_plain() {
+        let packed =
+            [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b, 4, 0, 0x43, 0xbe, 0xb7, 0xe8, 1, 0, 0, 0];
+        assert_eq!(&*plain(&packed), b"a");
+        assert_eq!(&*plain(b"a"), b"a");
+        assert_eq!(&*plain(&packed[..12]), &packed[..12]);
+        assert_eq!(digits(&packed[..2]), "1f8b");
     }
 
     #[test]

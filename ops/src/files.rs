@@ -33,15 +33,67 @@ pub fn create_temporary(folder: &Path, prefix: &str) -> io::Result<(PathBuf, Fil
     Ok((path, file))
 }
 
-/// Creates a file next to another one, which it will replace. Returns its path too.
-///
-/// # Errors
-/// Those of the operating system.
-pub fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let name: String = name.chars().take(SHOWN).collect();
-    let folder = target.parent().unwrap_or_else(|| Path::new(""));
-    create_temporary(folder, &format!("{name}.part-"))
+/// A file with an unpredictable name, which is removed when it is dropped.
+#[derive(Debug)]
+pub struct TemporaryFile {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl TemporaryFile {
+    /// Creates a file in the directory for temporary files, and returns it open for writing.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn create(prefix: &str) -> io::Result<(Self, File)> {
+        Self::create_in(&std::env::temp_dir(), prefix)
+    }
+
+    /// Creates a file next to another one, which it will replace, and returns it open for writing.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn create_beside(target: &Path) -> io::Result<(Self, File)> {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let name: String = name.chars().take(SHOWN).collect();
+        let folder = target.parent().unwrap_or_else(|| Path::new(""));
+        Self::create_in(folder, &format!("{name}.part-"))
+    }
+
+    fn create_in(folder: &Path, prefix: &str) -> io::Result<(Self, File)> {
+        let (path, file) = create_temporary(folder, prefix)?;
+        Ok((Self { path, is_kept: false }, file))
+    }
+
+    /// Returns the path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps the file when this is dropped.
+    pub const fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Moves the file to its final path, where it replaces another one.
+    ///
+    /// # Errors
+    /// Those of the operating system. The file is removed.
+    pub fn publish(mut self, target: &Path) -> io::Result<()> {
+        std::fs::rename(&self.path, target)?;
+        self.keep();
+        Ok(())
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // Nothing more can be done about it.
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
 }
 
 /// Creates a folder that does not exist yet, with the mode 0700.
@@ -79,12 +131,27 @@ mod tests {
     fn names_differ_and_only_the_owner_reads() {
         use std::os::unix::fs::PermissionsExt;
         let target = std::env::temp_dir().join("zkc-test");
-        let files = [(); 2].map(|()| create_beside(&target).expect("a file"));
-        for (path, file) in &files {
+        let files = [(); 2].map(|()| TemporaryFile::create_beside(&target).expect("a file"));
+        for (temporary, file) in &files {
             let mode = file.metadata().expect("metadata").permissions().mode();
-            std::fs::remove_file(path).expect("a file");
-            assert_eq!((path.parent(), mode & 0o777), (target.parent(), 0o600));
+            assert_eq!((temporary.path().parent(), mode & 0o777), (target.parent(), 0o600));
         }
-        assert_ne!(files[0].0, files[1].0);
+        assert_ne!(files[0].0.path(), files[1].0.path());
+    }
+
+    #[test]
+    fn a_file_is_removed_unless_it_is_published_or_kept() {
+        let create = || TemporaryFile::create("zkc-test-").expect("a file").0;
+        let (dropped, mut kept, published) = (create(), create(), create());
+        let paths = [&dropped, &kept, &published].map(|file| file.path().to_owned());
+        let target = paths[2].with_extension("target");
+        drop(dropped);
+        kept.keep();
+        drop(kept);
+        published.publish(&target).expect("a file");
+        assert_eq!(paths.each_ref().map(|path| path.exists()), [false, true, false]);
+        for path in [&paths[1], &target] {
+            std::fs::remove_file(path).expect("a file");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! | [`tree`] | walks over subtrees: searches by name and by content, and sizes |
 //! | [`history`] | the past, from the files of a server: authors of deletions, earlier trees, [undelete](history::Undelete) |
 //! | [`holders`] | who holds a lock or another recipe, who waits, and [why](fn@holders::why) |
+//! | [`quota`] | the quotas of subtrees, as servers store them |
 //! | [`acl`], [`data`], [`node`], [`path`], [`pattern`], [`text`], [`files`] | the helpers that these share |
 //!
 //! # Guarantees
@@ -68,6 +69,7 @@ pub mod node;
 pub mod path;
 pub mod pattern;
 mod progress;
+pub mod quota;
 pub mod text;
 pub mod transfer;
 pub mod tree;

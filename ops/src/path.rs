@@ -66,8 +66,15 @@ pub fn moved(path: &str, from: &str, to: &str) -> String {
     }
 }
 
-/// The node of the servers.
-const SYSTEM: &str = "/zookeeper";
+/// The node of the servers, by its path on them.
+pub const SYSTEM: &str = "/zookeeper";
+
+/// Returns `true` for the nodes that every server has: the root, and those of the servers. The
+/// path is that on the servers: with the chroot and the namespace.
+#[must_use]
+pub fn is_built_in(on_server: &str) -> bool {
+    on_server == "/" || is_within(on_server, SYSTEM)
+}
 
 /// Returns `true` if a node belongs to the servers: the chroot and the namespace are part of its
 /// path.
@@ -86,7 +93,7 @@ pub(crate) fn system_below(zk: &CuratorFramework, root: &str) -> Option<&'static
 /// # Errors
 /// [`BelongsToServers`](Error::BelongsToServers) and [`IsRoot`](Error::IsRoot).
 pub fn refuse_system(zk: &CuratorFramework, path: &str) -> Result<(), Error> {
-    if is_system(zk, path) || zk.server_path(path) == "/" {
+    if is_built_in(&zk.server_path(path)) {
         return Err(Error::BelongsToServers { path: path.to_owned() });
     }
     if path == "/" {
@@ -113,6 +120,7 @@ mod tests {
         assert_eq!(split("/a"), ("/", "a"));
         assert_eq!(split("/a/b"), ("/a", "b"));
         assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && !is_within("/ab", "/a"));
+        assert!(is_built_in("/") && is_built_in("/zookeeper/quota") && !is_built_in("/zookeepers"));
     }
 
     #[test]

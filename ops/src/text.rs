@@ -60,6 +60,12 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
+/// Returns a duration in milliseconds.
+#[must_use]
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Returns the time from `then` to `now`, both in milliseconds; zero if `then` is later.
 #[must_use]
 pub fn since(then: i64, now: i64) -> Duration {

@@ -1,12 +1,12 @@
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use zk_curator::{CuratorFramework, ErrorKind};
-use zk_curator_ops::files;
+use zk_curator_ops::files::TemporaryFile;
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
@@ -271,7 +271,7 @@ impl Drafts {
         phase: &Cell<EditPhase>,
     ) -> Result<Vec<u8>, CommandFailure> {
         let mut draft = DraftFile::new(data)?;
-        let file = draft.path.clone();
+        let file = draft.file.path().to_owned();
         draft.is_open = true;
         self.0.push(draft);
         phase.set(EditPhase::Edits);
@@ -295,7 +295,7 @@ impl Drafts {
     /// Names the files that are kept.
     fn keep(&self, failure: CommandFailure) -> CommandFailure {
         let kept = self.0.iter().filter(|draft| draft.is_kept());
-        let kept: Vec<_> = kept.map(|draft| draft.path.display().to_string()).collect();
+        let kept: Vec<_> = kept.map(|draft| draft.file.path().display().to_string()).collect();
         if kept.is_empty() {
             return failure;
         }
@@ -306,7 +306,7 @@ impl Drafts {
 /// A file with the data. It is kept if the user has edited it, unless the data are written.
 #[derive(Debug)]
 struct DraftFile {
-    path: PathBuf,
+    file: TemporaryFile,
     /// The data before the user has edited them.
     shown: Vec<u8>,
     /// The editor has not ended.
@@ -316,15 +316,13 @@ struct DraftFile {
 
 impl DraftFile {
     fn new(data: &[u8]) -> Result<Self, CommandFailure> {
-        let (path, mut file) = files::create_temporary(&std::env::temp_dir(), "zkc-")?;
-        let mut draft = Self { path, shown: data.to_vec(), is_open: false, is_discarded: true };
-        file.write_all(data)?;
-        draft.is_discarded = false;
-        Ok(draft)
+        let (file, mut output) = TemporaryFile::create("zkc-")?;
+        output.write_all(data)?;
+        Ok(Self { file, shown: data.to_vec(), is_open: false, is_discarded: false })
     }
 
     fn is_kept(&self) -> bool {
-        let is_edited = || match std::fs::read(&self.path) {
+        let is_edited = || match std::fs::read(self.file.path()) {
             Ok(data) => data != self.shown,
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
@@ -334,9 +332,8 @@ impl DraftFile {
 
 impl Drop for DraftFile {
     fn drop(&mut self) {
-        if !self.is_kept() {
-            // It is only a copy of the data.
-            drop(std::fs::remove_file(&self.path));
+        if self.is_kept() {
+            self.file.keep();
         }
     }
 }

@@ -12,7 +12,7 @@ use zk_curator_ops::ensemble::words::FourLetterWord;
 use crate::app::App;
 use crate::captured;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Cell, CommandOutput, OutputColumn, Rows, number, text, time};
+use crate::output::{CommandOutput, OutputColumn, Rows, number, text, time};
 use crate::probe::{self, ProbeArguments};
 use crate::restart_command::{self, RestartCommand};
 use crate::stop::{Handled, StopRequest, Stops};
@@ -240,19 +240,14 @@ fn table(rows: &[RollingRow], end: &RollingEnd, reasons: &[String]) -> Rows {
             row.server.to_string().into(),
             row.number.into(),
             row.role.as_ref().map(ToString::to_string).into(),
-            row.uptime.map(span).into(),
+            row.uptime.map(time::span).into(),
             result(row.outcome, end).into(),
-            row.took.map(span).into(),
+            row.took.map(time::span).into(),
             row.server.id.into(),
             is_reason.then(|| reasons.join("; ")).into(),
         ]);
     }
     table
-}
-
-fn span(span: Duration) -> Cell {
-    let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-    Cell::new(time::duration(span), ms)
 }
 
 fn result(outcome: RollingOutcome, end: &RollingEnd) -> &'static str {

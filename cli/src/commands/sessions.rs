@@ -73,20 +73,16 @@ impl SessionsCommand {
 }
 
 fn row(id: String, session: &EnsembleSession) -> Vec<Cell> {
-    let span = |span: std::time::Duration| {
-        let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        Cell::new(time::duration(span), ms)
-    };
     vec![
         id.into(),
         session.address.clone().into(),
         session.server.clone().into(),
-        session.timeout.map(span).into(),
+        session.timeout.map(time::span).into(),
         session.last_operation.clone().into(),
         session.requests.into(),
         session.ephemerals.len().into(),
         session.queued.into(),
-        session.silent.map(span).into(),
+        session.silent.map(time::span).into(),
         session.established.map(time::cell).into(),
         session.expires.clone().into(),
     ]

@@ -75,7 +75,7 @@ fn row(reports: &[Told], report: &Told) -> Vec<Cell> {
         report.server.to_string().into(),
         report.role().into(),
         report.release().map(Cell::from).into(),
-        up.map(|ms| Cell::new(time::duration(Duration::from_millis(ms)), ms)).into(),
+        up.map(Duration::from_millis).map(time::span).into(),
         srvr.and_then(|srvr| srvr.connections).into(),
         srvr.and_then(|srvr| srvr.latency).map(|(average, _)| ms(average)).into(),
         lag.into(),

@@ -91,7 +91,7 @@ fn row(reports: &[ProbeReport], report: &ProbeReport, before: &RateBaseline) -> 
         report.server.to_string().into(),
         report.role().into(),
         report.release().map(Cell::from).into(),
-        up.map(|ms| Cell::new(time::duration(Duration::from_millis(ms)), ms)).into(),
+        up.map(Duration::from_millis).map(time::span).into(),
         srvr.and_then(|srvr| srvr.connections).into(),
         before.requests(report).map(decimal).into(),
         srvr.and_then(|srvr| srvr.outstanding).into(),

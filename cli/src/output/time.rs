@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub(crate) use zk_curator_ops::text::{duration, now_ms, rfc3339, since, size};
+pub(crate) use zk_curator_ops::text::{duration, millis, now_ms, rfc3339, since, size};
 
 use crate::output::Cell;
 
@@ -20,6 +20,11 @@ pub(crate) fn exact(ms: i64) -> String {
     let since = u64::try_from(ms).ok().filter(|_| is_year_of_four_digits);
     let time = since.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
     time.map_or_else(|| ms.to_string(), |time| humantime::format_rfc3339_millis(time).to_string())
+}
+
+/// Returns a duration: in words, and in milliseconds for programs.
+pub(crate) fn span(span: Duration) -> Cell {
+    Cell::new(duration(span), millis(span))
 }
 
 /// Returns a time, as [`cell`] does.

@@ -14,7 +14,7 @@ use super::shared::RecordChange;
 use super::state::Gate;
 use crate::json::{is_document, is_enabled};
 
-/// What became of a change.
+/// The outcome of writing a change.
 enum Wrote {
     All,
     /// The response was lost, and others have written since: the error of the attempt.

@@ -1,6 +1,5 @@
 //! Notes about servers that did not tell something.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,14 +56,19 @@ impl fmt::Display for ProbeNote {
             Self::Trouble { server, trouble } => write!(f, "{server}: {trouble}"),
             Self::Admin { server, trouble } => write!(f, "{server}: admin server: {trouble}"),
             Self::NoAddress { members } => {
-                let members: Vec<_> = members.iter().map(|id| format!("server.{id}")).collect();
                 let note =
                     "without a client port in the configuration: name it in the connect string";
-                write!(f, "{} {note}", members.join(", "))
+                write!(f, "{} {note}", member_names(members))
             }
             Self::NotAsked { error } => error.fmt(f),
         }
     }
+}
+
+/// Returns the names of members in the configuration.
+pub(super) fn member_names(ids: &[u64]) -> String {
+    let names: Vec<_> = ids.iter().map(|id| format!("server.{id}")).collect();
+    names.join(", ")
 }
 
 /// Returns the notes about the words without a response, for the servers in their order.
@@ -72,15 +76,10 @@ impl fmt::Display for ProbeNote {
 pub fn notes(reports: &[ProbeReport]) -> Vec<ProbeNote> {
     let mut notes = Vec::new();
     for report in reports {
-        let mut refused = BTreeSet::new();
-        for (word, trouble) in report.refused() {
-            if *trouble == ProbeTrouble::NotListed {
-                refused.insert(word);
-            }
-        }
+        let mut words = report.unlisted();
+        words.sort_unstable();
         let server = || report.server.clone();
-        if !refused.is_empty() {
-            let words = refused.into_iter().collect();
+        if !words.is_empty() {
             notes.push(ProbeNote::Refused { server: server(), words });
         }
         let mut others = report

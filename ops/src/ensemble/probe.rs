@@ -239,6 +239,13 @@ impl ProbeReport {
         of_srvr.or_else(|| self.count("packets_received"))
     }
 
+    /// Returns the words that are not in the whitelist of the server.
+    pub(crate) fn unlisted(&self) -> Vec<FourLetterWord> {
+        let refused = self.refused().into_iter();
+        let unlisted = refused.filter(|(_, trouble)| **trouble == ProbeTrouble::NotListed);
+        unlisted.map(|(word, _)| word).collect()
+    }
+
     /// Returns the words without a response, with the reasons.
     #[must_use]
     pub fn refused(&self) -> Vec<(FourLetterWord, &ProbeTrouble)> {

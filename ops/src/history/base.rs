@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use super::continuity::{Gap, is_first};
 use super::error::{Error, Result};
-use super::files::{Files, SnapshotFile};
+use super::files::{Files, LogFile, SnapshotFile};
 use super::log::{DEFAULT_MAX_RECORD, Log, Skipped};
+use super::logs::Logs;
 use super::records::TreeDigest;
 use super::scope::Scope;
 use super::snapshot::Snapshot;
@@ -28,6 +29,19 @@ impl Default for PassSettings {
             skips_damaged: false,
             max_record: DEFAULT_MAX_RECORD,
         }
+    }
+}
+
+impl PassSettings {
+    /// Opens a log.
+    pub(super) fn log(&self, file: &LogFile) -> Result<Log> {
+        let log = Log::open(&file.path)?.max_record(self.max_record);
+        Ok(log.skip_damaged(self.skips_damaged))
+    }
+
+    /// Returns a reader of all logs.
+    pub(super) fn logs(&self, files: &Files) -> Logs {
+        Logs::new(files).max_record(self.max_record).skip_damaged(self.skips_damaged)
     }
 }
 
@@ -66,7 +80,7 @@ impl Base {
             path: Some(file.path.clone()),
             zxid: file.zxid,
             fuzzy_until: end.fuzzy_until(file.zxid),
-            digest: end.digest.filter(|(zxid, _)| *zxid >= file.zxid && *zxid > 0),
+            digest: end.digest_since(file.zxid),
             skipped: Vec::new(),
         })
     }
@@ -76,8 +90,7 @@ impl Base {
         let Some(file) = files.logs.first().filter(|file| is_first(file.zxid)) else {
             return Ok(None);
         };
-        let log = Log::open(&file.path)?.max_record(settings.max_record);
-        let mut log = log.skip_damaged(settings.skips_damaged);
+        let mut log = settings.log(file)?;
         if !log.advance()? || log.position().is_none_or(|(zxid, _)| !is_first(zxid)) {
             return Ok(None);
         }

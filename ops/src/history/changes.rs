@@ -53,9 +53,8 @@ impl Changes {
         if let Some(tracked) = &tracked {
             first = first.min(tracked.zxid.saturating_add(1));
         }
-        let logs = Logs::new(&files).from_zxid(first).max_record(settings.max_record);
         Ok(Self {
-            logs: logs.skip_damaged(settings.skips_damaged),
+            logs: settings.logs(&files).from_zxid(first),
             files,
             settings,
             selection,

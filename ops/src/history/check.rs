@@ -8,7 +8,7 @@ use super::comparison::DigestReport;
 use super::continuity::{Gap, is_first};
 use super::error::{Error, Result};
 use super::files::{Files, LogFile, SnapshotFile};
-use super::log::{Log, LogEnd, Skipped};
+use super::log::{LogEnd, Skipped};
 use super::player::{Order, Player, ZxidPlace};
 use super::records::TreeDigest;
 use super::snapshot::{Snapshot, SnapshotEnd};
@@ -194,8 +194,7 @@ impl Check {
         report: &mut LogReport,
         sequence: &mut Sequence,
     ) -> Result<()> {
-        let log = Log::open(&file.path)?.max_record(self.settings.max_record);
-        let mut log = log.skip_damaged(true);
+        let mut log = self.settings.log(file)?;
         while log.advance()? {
             let Some((zxid, time_ms)) = log.position() else { break };
             sequence.add(zxid, file);
@@ -283,8 +282,7 @@ fn bridged(gap: Gap, snapshots: &[SnapshotReport]) -> GapReport {
 
 /// Returns the digest of a snapshot, and its transaction.
 fn digest_of(snapshot: &SnapshotReport) -> Option<(i64, TreeDigest)> {
-    let (zxid, digest) = snapshot.end?.digest?;
-    (zxid > 0 && zxid >= snapshot.zxid).then_some((zxid, digest))
+    snapshot.end?.digest_since(snapshot.zxid)
 }
 
 fn oldest_tree(logs: &[LogReport], snapshots: &[SnapshotReport]) -> Option<i64> {

@@ -3,15 +3,15 @@
 use flate2::Crc;
 
 use super::stat::StoredStat;
-
-/// Nodes below this path have the digest zero, because each server changes the statistics of quotas
-/// by itself.
-const EXCLUDED: &str = "/zookeeper/";
+use crate::path::{SYSTEM, is_within};
 
 /// Returns the digest of a node: the CRC-32 of its path, its data and its metadata. The path of the
 /// root is empty. The digest of a tree is the sum of the digests of its nodes, modulo 2^64.
+///
+/// Nodes below `/zookeeper` have the digest zero, because each server changes the statistics of
+/// quotas by itself.
 pub(super) fn node_digest(path: &str, data: Option<&[u8]>, stat: &StoredStat) -> u32 {
-    if path.starts_with(EXCLUDED) {
+    if path != SYSTEM && is_within(path, SYSTEM) {
         return 0;
     }
     let mut bytes = [0; StoredStat::LENGTH];

@@ -7,6 +7,9 @@ use zk_curator_proto::DecodeError;
 
 use super::wire::{Cursor, java_string};
 
+/// The stored form of Java's `null`.
+const NULL: [u8; 4] = (-1_i32).to_be_bytes();
+
 /// An ACL in its stored form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AclList<'a> {
@@ -34,6 +37,11 @@ impl<'a> AclList<'a> {
         Self { bytes }
     }
 
+    /// Returns Java's `null`.
+    pub(super) const fn null() -> Self {
+        Self { bytes: &NULL }
+    }
+
     /// Returns the stored form. Equal lists have equal forms.
     #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
@@ -43,7 +51,7 @@ impl<'a> AclList<'a> {
     /// Returns `true` for Java's `null`, which stands for [`Acl::open_unsafe`].
     #[must_use]
     pub fn is_null(self) -> bool {
-        self.bytes == (-1_i32).to_be_bytes()
+        self.bytes == NULL
     }
 
     /// Returns the entries. Java's `null` is [`Acl::open_unsafe`].
@@ -77,11 +85,50 @@ impl fmt::Debug for AclList<'_> {
     }
 }
 
+/// A list behind its count, in its stored form. Every item has been read once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Items<'a> {
+    input: Cursor<'a>,
+    left: usize,
+}
+
+impl<'a> Items<'a> {
+    /// Reads a list to its end. Every item has at least `min_size` bytes.
+    pub(super) fn read<T, E: From<DecodeError>>(
+        input: &mut Cursor<'a>,
+        min_size: usize,
+        what: &'static str,
+        mut item: impl FnMut(&mut Cursor<'a>) -> Result<T, E>,
+    ) -> Result<Self, E> {
+        let left = input.count(min_size, what)?.unwrap_or(0);
+        let start = input.rest();
+        for _ in 0..left {
+            item(input)?;
+        }
+        let bytes = &start[..start.len() - input.rest().len()];
+        Ok(Self { input: Cursor::new(bytes), left })
+    }
+
+    /// Returns the number of items that are left.
+    pub(super) const fn len(&self) -> usize {
+        self.left
+    }
+
+    /// Reads the next item; `None` after the last one.
+    pub(super) fn next<T, E>(
+        &mut self,
+        item: impl FnOnce(&mut Cursor<'a>) -> Result<T, E>,
+    ) -> Option<T> {
+        self.left = self.left.checked_sub(1)?;
+        // `read` has read every item.
+        item(&mut self.input).ok()
+    }
+}
+
 /// The paths that `closeSession` deletes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Paths<'a> {
-    bytes: &'a [u8],
-    count: usize,
+    paths: Items<'a>,
 }
 
 impl<'a> Paths<'a> {
@@ -89,30 +136,26 @@ impl<'a> Paths<'a> {
     const MIN_PATH: usize = 4;
 
     pub(super) fn read(input: &mut Cursor<'a>) -> Result<Self, DecodeError> {
-        let count = input.count(Self::MIN_PATH, "CloseSessionTxn.paths2Delete")?.unwrap_or(0);
-        let start = input.rest();
-        for _ in 0..count {
-            input.str("CloseSessionTxn.path")?;
-        }
-        Ok(Self { bytes: &start[..start.len() - input.rest().len()], count })
+        let paths = Items::read(input, Self::MIN_PATH, "CloseSessionTxn.paths2Delete", path)?;
+        Ok(Self { paths })
     }
 
     /// Returns the number of paths.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.count
+        self.paths.len()
     }
 
     /// Returns `true` if the session had no ephemeral node.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
     /// Returns the paths.
     #[must_use]
     pub const fn iter(&self) -> PathsIter<'a> {
-        PathsIter { input: Cursor::new(self.bytes), left: self.count }
+        PathsIter { paths: self.paths }
     }
 }
 
@@ -134,22 +177,23 @@ impl fmt::Debug for Paths<'_> {
 /// An iterator over the paths of a `closeSession`: see [`Paths::iter`].
 #[derive(Debug, Clone)]
 pub struct PathsIter<'a> {
-    input: Cursor<'a>,
-    left: usize,
+    paths: Items<'a>,
 }
 
 impl<'a> Iterator for PathsIter<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
-        self.left = self.left.checked_sub(1)?;
-        // `Paths::read` has read every path.
-        self.input.str("CloseSessionTxn.path").ok()
+        self.paths.next(path)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        (self.paths.len(), Some(self.paths.len()))
     }
 }
 
 impl ExactSizeIterator for PathsIter<'_> {}
+
+fn path<'a>(input: &mut Cursor<'a>) -> Result<&'a str, DecodeError> {
+    input.str("CloseSessionTxn.path")
+}

@@ -77,12 +77,11 @@ impl Player {
         mut of_snapshots: BTreeMap<i64, TreeDigest>,
     ) -> Self {
         of_snapshots.extend(base.digest);
-        let logs = Logs::new(files).from_zxid(base.zxid.saturating_add(1));
         let mut comparison = Comparison::new(base.fuzzy_until, of_snapshots);
         comparison.compare(base.zxid, None, base.tree.digest());
         Self {
             tree: base.tree,
-            logs: logs.max_record(settings.max_record).skip_damaged(settings.skips_damaged),
+            logs: settings.logs(files).from_zxid(base.zxid.saturating_add(1)),
             order: Order { last: Some(base.zxid) },
             comparison,
             zxid: base.zxid,

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::{Error, Result};
 use super::files::{Files, Packing, SnapshotFile};
-
-/// The end of a complete snapshot that is not compressed: the string `/`.
-const END: [u8; 5] = [0, 0, 0, 1, b'/'];
+use super::snapshot::MARK;
+use super::unpack::SNAPPY;
 
 impl Files {
     /// Returns the files that `autopurge`, or `zkCleanup.sh`, may remove at its next run, if it
@@ -40,9 +39,9 @@ impl Files {
 /// ones if it is compressed.
 fn looks_complete(snapshot: &SnapshotFile) -> Result<bool> {
     let complete = match snapshot.packing {
-        Packing::Plain => ends_with(&snapshot.path, END, snapshot.length),
+        Packing::Plain => ends_with(&snapshot.path, MARK, snapshot.length),
         Packing::Gzip => begins_with(&snapshot.path, [0x1f, 0x8b]),
-        Packing::Snappy => begins_with(&snapshot.path, *b"\x82SNAPPY\0"),
+        Packing::Snappy => begins_with(&snapshot.path, SNAPPY),
     };
     complete.map_err(|error| Error::io("read", &snapshot.path, error))
 }

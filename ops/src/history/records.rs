@@ -6,7 +6,7 @@ use zk_curator::SessionId;
 use zk_curator_proto::{DecodeError, OpCode};
 
 use super::error::Damage;
-use super::lists::{AclList, Paths};
+use super::lists::{AclList, Items, Paths};
 use super::stat::Owner;
 use super::wire::Cursor;
 
@@ -319,8 +319,7 @@ pub struct SetAclTxn<'a> {
 /// The transactions of a multi.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MultiTxn<'a> {
-    bytes: &'a [u8],
-    count: usize,
+    parts: Items<'a>,
     failed: bool,
 }
 
@@ -329,26 +328,23 @@ impl<'a> MultiTxn<'a> {
     const MIN_PART: usize = 8;
 
     fn read(input: &mut Cursor<'a>) -> Result<Self, Damage> {
-        let count = input.count(Self::MIN_PART, "MultiTxn.txns")?.unwrap_or(0);
-        let start = input.rest();
         let mut failed = false;
-        for _ in 0..count {
-            let (_, txn) = part(input)?;
-            failed |= matches!(txn, Txn::Error { .. });
-        }
-        Ok(Self { bytes: &start[..start.len() - input.rest().len()], count, failed })
+        let parts = Items::read(input, Self::MIN_PART, "MultiTxn.txns", |input| {
+            part(input).map(|(_, txn)| failed |= matches!(txn, Txn::Error { .. }))
+        })?;
+        Ok(Self { parts, failed })
     }
 
     /// Returns the number of parts.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.count
+        self.parts.len()
     }
 
     /// Returns `true` for a multi without parts.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
     /// Returns `true` if the multi failed, so that it changed nothing. A server then logs an error
@@ -361,7 +357,7 @@ impl<'a> MultiTxn<'a> {
     /// Returns the parts, with their types.
     #[must_use]
     pub const fn parts(&self) -> Parts<'a> {
-        Parts { input: Cursor::new(self.bytes), left: self.count }
+        Parts { parts: self.parts }
     }
 }
 
@@ -374,21 +370,18 @@ impl fmt::Debug for MultiTxn<'_> {
 /// An iterator over the parts of a multi: see [`MultiTxn::parts`].
 #[derive(Debug, Clone)]
 pub struct Parts<'a> {
-    input: Cursor<'a>,
-    left: usize,
+    parts: Items<'a>,
 }
 
 impl<'a> Iterator for Parts<'a> {
     type Item = (OpCode, Txn<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        // `MultiTxn::read` has read every part.
-        part(&mut self.input).ok()
+        self.parts.next(part)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        (self.parts.len(), Some(self.parts.len()))
     }
 }
 

@@ -84,8 +84,7 @@ impl Index {
 
     /// Returns a reader of all logs.
     pub(super) fn logs(&self) -> Logs {
-        let logs = Logs::new(&self.files).max_record(self.settings.max_record);
-        logs.skip_damaged(self.settings.skips_damaged)
+        self.settings.logs(&self.files)
     }
 
     /// Returns the sessions in the snapshots. Only the beginning of the files is read.

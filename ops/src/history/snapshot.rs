@@ -23,12 +23,12 @@ const MAGIC: [u8; 4] = *b"ZKSN";
 const HEADER: usize = 16;
 /// The length of a seal, in bytes: the checksum, and the string `/`.
 const SEAL: usize = 13;
+/// The end of a seal: the string `/`.
+pub(super) const MARK: [u8; 5] = [0, 0, 0, 1, b'/'];
 /// The maximum length of what follows the first seal, in bytes.
 const MAX_TRAILER: usize = 4096;
 /// The id of the ACL that every client may do everything.
 const OPEN_ACL: i64 = -1;
-/// The stored form of that ACL.
-const NULL_LIST: [u8; 4] = (-1_i32).to_be_bytes();
 
 /// A reader of one snapshot, in bounded memory: its sessions, its ACLs, and one node.
 ///
@@ -93,6 +93,11 @@ impl SnapshotEnd {
         // A new leader can take a snapshot before the first transaction of its epoch. The digest is
         // of the epoch before, then.
         self.last_zxid.or(digest).map(|last| last.max(zxid))
+    }
+
+    /// Returns the digest, and its transaction; `None` if that is before `zxid`.
+    pub(super) fn digest_since(&self, zxid: i64) -> Option<(i64, TreeDigest)> {
+        self.digest.filter(|(last, _)| *last > 0 && *last >= zxid)
     }
 }
 
@@ -276,7 +281,7 @@ impl Snapshot {
         let seal = self.want(SEAL, "the checksum")?;
         let (recorded, mark) = seal[..SEAL].split_at(8);
         let recorded = recorded.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        if mark != [0, 0, 0, 1, b'/'] {
+        if mark != MARK {
             let damage = Damage::Truncated { what: "the mark after the checksum" };
             return Err(self.damaged(8, damage));
         }
@@ -355,7 +360,7 @@ fn read_node<'a>(
     let path = input.str("the path of a node")?;
     let data = input.buffer("the data of a node")?;
     let acl = match input.i64("the ACL of a node")? {
-        OPEN_ACL => Some(AclList::of(&NULL_LIST)),
+        OPEN_ACL => Some(AclList::null()),
         id => acls.get(&id).map(|bytes| AclList::of(bytes)),
     };
     Ok(SnapshotNode { path, data, acl, stat: StoredStat::read(input)? })

@@ -2,8 +2,7 @@
 
 use super::base::PassSettings;
 use super::error::{Error, Result};
-use super::files::{Files, LogFile};
-use super::log::Log;
+use super::files::Files;
 
 /// Returns the last transaction before the first transaction later than `time_ms`, in the last log
 /// that begins at or before this time.
@@ -11,7 +10,7 @@ use super::log::Log;
 /// Times are those of the leader's clock. They can go back when the leader changes.
 pub(super) fn zxid_at(files: &Files, settings: &PassSettings, time_ms: i64) -> Result<i64> {
     for file in files.logs.iter().rev() {
-        let mut log = open(file, settings)?;
+        let mut log = settings.log(file)?;
         let mut last = None;
         while log.advance()? {
             match log.position() {
@@ -24,9 +23,4 @@ pub(super) fn zxid_at(files: &Files, settings: &PassSettings, time_ms: i64) -> R
         }
     }
     Err(Error::NoLogs { time_ms })
-}
-
-fn open(file: &LogFile, settings: &PassSettings) -> Result<Log> {
-    let log = Log::open(&file.path)?.max_record(settings.max_record);
-    Ok(log.skip_damaged(settings.skips_damaged))
 }

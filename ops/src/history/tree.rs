@@ -56,7 +56,7 @@ impl Tree {
             scope,
             last_parent: (String::new(), ROOT),
         };
-        let acl = tree.acls.intern(AclList::of(&(-1_i32).to_be_bytes()));
+        let acl = tree.acls.intern(AclList::null());
         tree.nodes.insert(ArenaNode::new(NONE, "", Some(b""), acl, StoredStat::default()));
         tree.update(ROOT, "", |_| {});
         tree
@@ -65,7 +65,7 @@ impl Tree {
     /// Returns the tree of a server before its first transaction.
     pub(super) fn initial(scope: Scope, has_digest: bool) -> Self {
         let mut tree = Self::new(scope, has_digest);
-        let open = tree.acls.intern(AclList::of(&(-1_i32).to_be_bytes()));
+        let open = tree.acls.intern(AclList::null());
         let read_only = tree.acls.intern(AclList::of(&read_only_list()));
         let stat = StoredStat::default();
         // A server sets the ACL of its configuration with this version.

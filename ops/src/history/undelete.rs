@@ -21,9 +21,6 @@ use crate::transfer::file::BackupPart;
 use crate::transfer::format::{BackupConsistency, BackupHeader, BackupTrailer};
 use crate::transfer::record::{RecordKind, TransferRecord};
 
-/// The nodes that belong to the servers.
-const SYSTEM: &str = "/zookeeper";
-
 /// Recovers a node and the nodes below it: as they were before the node was last deleted, or at a
 /// moment.
 ///
@@ -228,9 +225,9 @@ impl Recovered {
     }
 
     fn nodes(&self) -> impl Iterator<Item = NodeRef<'_>> {
-        let with_system = path::is_within(&self.path, SYSTEM);
+        let with_system = path::is_within(&self.path, path::SYSTEM);
         let nodes = self.replayed.tree.walk(canonical(&self.path));
-        nodes.filter(move |node| with_system || !path::is_within(&node.path(), SYSTEM))
+        nodes.filter(move |node| with_system || !path::is_within(&node.path(), path::SYSTEM))
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn unpack(file: File, packing: Packing) -> Box<dyn Read + Send> {
 }
 
 /// The first bytes of the stream format of snappy-java, before two version numbers.
-const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
+pub(super) const SNAPPY: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 /// The length of the header, in bytes.
 const HEADER: usize = 16;
 /// The maximum length of a block, in bytes, compressed or not. snappy-java writes blocks of 32 KiB.
@@ -46,7 +46,7 @@ impl<R: Read> Snappy<R> {
         if !self.has_header {
             let mut header = [0; HEADER];
             self.input.read_exact(&mut header)?;
-            if !header.starts_with(&MAGIC) {
+            if !header.starts_with(&SNAPPY) {
                 return Err(invalid("it does not begin as a stream of snappy-java"));
             }
             self.has_header = true;

@@ -6,7 +6,7 @@
 use zk_curator_proto::DecodeError;
 
 /// Reads jute's primitives from the front of a slice.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
 }

@@ -1,7 +1,5 @@
 //! Recipes and their clients in the words of commands and pages.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use zk_curator_recipes::inspect::{Contender, Finding, RecipeKind};
 
@@ -62,13 +60,9 @@ pub fn contender_value(facts: &SessionFacts, contender: &Contender, now: i64) ->
         "connected": connected,
         "client": session.and_then(|session| session.address.clone()),
         "server": session.and_then(|session| session.server.clone()),
-        "timeout_ms": session.and_then(|session| session.timeout).map(millis),
-        "silent_ms": session.and_then(|session| session.silent).map(millis),
-        "gone_within_ms": contender.session.and_then(|id| facts.gone_within(id)).map(millis),
+        "timeout_ms": session.and_then(|session| session.timeout).map(text::millis),
+        "silent_ms": session.and_then(|session| session.silent).map(text::millis),
+        "gone_within_ms": contender.session.and_then(|id| facts.gone_within(id)).map(text::millis),
         "within": contender.within.map(|id| id.to_string()),
     })
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

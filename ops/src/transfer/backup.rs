@@ -196,11 +196,7 @@ impl<'a> Backup<'a> {
         let mut part = begin()?;
         let mut walk = SourceWalk::new(&self.root, true).leaving_out(self.left_out);
         let mut counts = BackupCounts::default();
-        loop {
-            let found = walk.next(zk).await?;
-            if found.is_empty() {
-                break;
-            }
+        while let Some(found) = walk.next(zk).await? {
             for node in &found {
                 counts.add(&node.record);
                 part.write(&node.record)?;

@@ -158,11 +158,7 @@ impl<'a> Copying<'a> {
         }
         let mut plan = CopyPlan::empty(TransactionLimit::of(self.zk), self.on_low);
         let (mut walk, mut is_root) = (SourceWalk::new(&self.from, false), true);
-        loop {
-            let found = walk.next(self.zk).await?;
-            if found.is_empty() {
-                break;
-            }
+        while let Some(found) = walk.next(self.zk).await? {
             progress.add(found.len());
             for node in found {
                 if is_root && self.removes && !self.recursive && node.stat.num_children > 0 {
@@ -221,11 +217,7 @@ impl<'a> Copying<'a> {
         let mut applier = Applier::new(self.zk);
         let mut copied = BTreeMap::new();
         let mut walk = SourceWalk::new(&self.from, true);
-        loop {
-            let found = walk.next(self.zk).await.map_err(|error| applier.explain(error))?;
-            if found.is_empty() {
-                break;
-            }
+        while let Some(found) = walk.next(self.zk).await.map_err(|error| applier.explain(error))? {
             for node in found.into_iter().filter(|node| !node.record.kind.is_ephemeral()) {
                 let record = node.record;
                 if record.has_masked_acl() {
@@ -288,11 +280,7 @@ impl<'a> Copying<'a> {
         is_same: impl Fn(&str, &SourceNode) -> bool,
     ) -> Result<usize, Error> {
         let (mut walk, mut nodes) = (SourceWalk::new(root, false), 0_usize);
-        loop {
-            let found = walk.next(self.zk).await?;
-            if found.is_empty() {
-                break;
-            }
+        while let Some(found) = walk.next(self.zk).await? {
             if !found.iter().all(|node| is_same(&node.record.path, node)) {
                 return Ok(usize::MAX);
             }

@@ -88,11 +88,7 @@ impl DiffTree {
         scope: DiffScope,
     ) -> Result<Self, Error> {
         let (mut tree, mut walk) = (Self::default(), SourceWalk::new(root, scope.acls));
-        loop {
-            let found = walk.next(zk).await?;
-            if found.is_empty() {
-                break;
-            }
+        while let Some(found) = walk.next(zk).await? {
             for node in &found {
                 tree.add(&node.record, root, scope);
             }

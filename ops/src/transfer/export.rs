@@ -56,11 +56,7 @@ impl ExportedTree {
         progress: Progress<'_>,
     ) -> Result<Self, FrameworkError> {
         let (mut records, mut walk) = (Vec::new(), SourceWalk::new(root, false));
-        loop {
-            let found = walk.next(zk).await?;
-            if found.is_empty() {
-                break;
-            }
+        while let Some(found) = walk.next(zk).await? {
             progress.add(found.len());
             records.extend(found.into_iter().map(|node| node.record));
         }

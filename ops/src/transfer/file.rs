@@ -14,7 +14,7 @@ use super::format::{BackupHeader, BackupTrailer, RecordReader, RecordWriter};
 use super::record::TransferRecord;
 use crate::data::is_gzip;
 use crate::error::Error;
-use crate::files;
+use crate::files::TemporaryFile;
 
 const BUFFER: usize = 256 << 10;
 
@@ -54,34 +54,31 @@ impl Write for BackupSink {
 /// A backup file that is written next to its final path, and moved there when it is complete. A
 /// part that is dropped is removed.
 pub(crate) struct BackupPart {
-    path: PathBuf,
+    // It is closed before the file is removed.
     writer: Option<RecordWriter<BackupSink>>,
+    file: TemporaryFile,
 }
 
 impl BackupPart {
     /// Begins a file next to `place` that only its owner reads: it contains the data of nodes with
     /// an ACL.
     pub(crate) fn create(place: &Path, header: &BackupHeader, plain: bool) -> Result<Self, Error> {
-        let (path, file) =
-            files::create_beside(place).map_err(|error| failed("create", place, error))?;
-        let mut part = Self { path, writer: None };
-        let begin = || {
-            let file = BufWriter::with_capacity(BUFFER, file);
-            let sink = if plain {
-                BackupSink::Plain(file)
-            } else {
-                BackupSink::Gzip(Box::new(GzEncoder::new(file, Compression::fast())))
-            };
-            RecordWriter::new(sink, header)
+        let (file, output) =
+            TemporaryFile::create_beside(place).map_err(|error| failed("create", place, error))?;
+        let output = BufWriter::with_capacity(BUFFER, output);
+        let sink = if plain {
+            BackupSink::Plain(output)
+        } else {
+            BackupSink::Gzip(Box::new(GzEncoder::new(output, Compression::fast())))
         };
-        let writer = begin().map_err(|error| failed("write", &part.path, error))?;
-        part.writer = Some(writer);
-        Ok(part)
+        let writer =
+            RecordWriter::new(sink, header).map_err(|error| failed("write", file.path(), error))?;
+        Ok(Self { writer: Some(writer), file })
     }
 
     pub(crate) fn write(&mut self, record: &TransferRecord) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.write(record).map_err(|error| failed("write", &self.path, error))
+        writer.write(record).map_err(|error| failed("write", self.file.path(), error))
     }
 
     /// Ends the file.
@@ -92,39 +89,33 @@ impl BackupPart {
             sink.finish()?;
             Ok(trailer)
         };
-        finish().map_err(|error: io::Error| failed("write", &self.path, error))
+        finish().map_err(|error: io::Error| failed("write", self.file.path(), error))
     }
 
     /// Opens the finished file, to read it.
     pub(crate) fn read(&self) -> Result<BackupReader, Error> {
-        BackupReader::open(&self.path)
+        BackupReader::open(self.file.path())
     }
 
     /// Moves the finished file to its final path.
     pub(crate) fn publish(self, target: &Path) -> Result<(), Error> {
-        std::fs::rename(&self.path, target).map_err(|error| failed("write", target, error))
+        self.file.publish(target).map_err(|error| failed("write", target, error))
     }
 
     /// Opens the finished file for its bytes. It has no name any more, and its space is free when
     /// it is closed.
     pub(crate) fn into_file(self) -> Result<File, Error> {
-        File::open(&self.path).map_err(|error| failed("open", &self.path, error))
+        let path = self.file.path();
+        File::open(path).map_err(|error| failed("open", path, error))
     }
 
     /// Copies the finished file to an output.
     pub(crate) fn copy_to(self, output: &mut impl Write) -> Result<(), Error> {
         let mut copy = || {
-            io::copy(&mut File::open(&self.path)?, output)?;
+            io::copy(&mut File::open(self.file.path())?, output)?;
             output.flush()
         };
         copy().map_err(|source| Error::Output { source })
-    }
-}
-
-impl Drop for BackupPart {
-    fn drop(&mut self) {
-        // After `publish`, the path is free.
-        drop(std::fs::remove_file(&self.path));
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::damage::{BackupDamage, FormatFault, MAX_LINE};
 use super::record::TransferRecord;
+use crate::data::digits;
 use crate::path;
 
 /// The version of the format. Version 1 has no null data: they were written as empty.
@@ -123,15 +124,11 @@ impl<W: Write> RecordWriter<W> {
         self.hash.update(&line);
         line.pop();
         line.push_str(HASH);
-        line.push_str(&hex(&self.hash.finalize()));
+        line.push_str(&digits(&self.hash.finalize()));
         line.push_str("\"}\n");
         self.out.write_all(line.as_bytes())?;
         Ok((self.out, trailer))
     }
-}
-
-fn hex(hash: &[u8]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads a file.
@@ -209,7 +206,7 @@ impl<R: BufRead> RecordReader<R> {
         };
         let fields = format!("{fields}}}");
         self.hash.update(&fields);
-        let (found, expected) = (hex(&self.hash.finalize()), expected.to_owned());
+        let (found, expected) = (digits(&self.hash.finalize()), expected.to_owned());
         let trailer: BackupTrailer = serde_json::from_str(&fields)
             .map_err(|error| self.damage(wrong(&error.to_string())))?;
         if trailer.nodes != self.nodes {

@@ -366,11 +366,7 @@ impl<'a> RestoreRun<'a> {
             .collect();
         let (mut walk, mut kept) = (SourceWalk::new(&self.to, false), BTreeSet::new());
         kept.extend(unread.iter().flat_map(|path| path::ancestors(path)));
-        loop {
-            let found = walk.next(self.zk).await?;
-            if found.is_empty() {
-                break;
-            }
+        while let Some(found) = walk.next(self.zk).await? {
             for source::SourceNode { record, .. } in found {
                 let path = record.path;
                 // Ephemeral nodes belong to live sessions, and keep their ancestors.

@@ -76,16 +76,19 @@ impl<'a> SourceWalk<'a> {
         self.unreadable
     }
 
-    /// Returns the next nodes; none at the end. Fails with `NoNode` if there is no root.
-    pub(crate) async fn next(&mut self, zk: &CuratorFramework) -> Result<Vec<SourceNode>, Error> {
+    /// Returns the next nodes; `None` at the end. Fails with `NoNode` if there is no root.
+    pub(crate) async fn next(
+        &mut self,
+        zk: &CuratorFramework,
+    ) -> Result<Option<Vec<SourceNode>>, Error> {
         loop {
             match self.todo.last() {
-                None => return Ok(Vec::new()),
+                None => return Ok(None),
                 Some(Todo::List(..)) => self.list(zk).await?,
                 Some(Todo::Read(_)) => {
                     let found = self.read(zk).await?;
                     if !found.is_empty() {
-                        return Ok(found);
+                        return Ok(Some(found));
                     }
                 }
             }

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 use zk_curator::op::fan_out;
 use zk_curator::{CuratorFramework, Error as FrameworkError, ErrorKind};
-use zk_curator_recipes::inspect::{self, RecipeKind};
+use zk_curator_recipes::inspect;
 
 use super::finding::{DoctorFinding, FindingSeverity};
 use super::locks::{self, LockAcls};
@@ -19,6 +19,7 @@ use crate::ensemble::target::EnsembleProbe;
 use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::FourLetterWord;
 use crate::error::Error;
+use crate::holders::LOCKS_AND_ELECTIONS;
 use crate::node::NodeSnapshot;
 use crate::transfer::source::acls;
 use crate::tree::unreadable::UnreadableNodes;
@@ -211,15 +212,7 @@ async fn examine_recipes(
         report.notes.push(format!("locks were looked for in {} nodes only", found.nodes));
     }
     report.findings.extend(found.findings.iter().filter_map(locks::persistent));
-    let recipes = found.findings.iter().filter(|recipe| {
-        matches!(
-            recipe.kind,
-            RecipeKind::Mutex
-                | RecipeKind::ReadWriteLock
-                | RecipeKind::Semaphore
-                | RecipeKind::LeaderLatch
-        )
-    });
+    let recipes = found.findings.iter().filter(|recipe| LOCKS_AND_ELECTIONS.contains(&recipe.kind));
     let contenders = recipes.flat_map(|recipe| recipe.holders.iter().chain(&recipe.waiting));
     let contenders: Vec<_> = contenders.map(|contender| contender.path.as_str()).collect();
     if contenders.len() > CONTENDERS {

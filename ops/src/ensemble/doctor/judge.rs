@@ -10,8 +10,8 @@ use super::finding::{DoctorFinding, FindingSeverity, finding};
 use crate::ensemble::health::{self, leader};
 use crate::ensemble::notes::whitelist_line;
 use crate::ensemble::probe::{ProbeReport, ProbedServer};
-use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::ServerMode;
+use crate::path::is_built_in;
 use crate::{node, text};
 
 /// The part of a limit from which it is near.
@@ -91,10 +91,7 @@ fn members(reports: &[ProbeReport], voters: Option<usize>, named: usize) -> Vec<
 
 fn refusals(reports: &[ProbeReport]) -> Vec<DoctorFinding> {
     let refusing = reports.iter().filter_map(|report| {
-        let refused = report.refused();
-        let listed =
-            refused.into_iter().filter(|(_, trouble)| **trouble == ProbeTrouble::NotListed);
-        let words: Vec<_> = listed.map(|(word, _)| word).collect();
+        let words = report.unlisted();
         let names: Vec<_> = words.iter().map(|word| word.text()).collect();
         let text = format!("refuses {}", names.join(", "));
         let advice = "its state is known in part";
@@ -262,16 +259,12 @@ pub(crate) fn of_node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Ve
         warn(text, "every list of them is read as a whole");
     }
     let sequence = sequence(stat);
+    // The versions of built-in nodes begin below zero.
     if sequence > LATE_SEQUENCE && !is_built_in(path) {
         let text = format!("the next sequential child has the number {sequence}");
         warn(text, "the numbers end at 2147483647: use a new parent");
     }
     findings
-}
-
-/// Returns `true` for nodes of the server itself, whose versions begin below zero.
-fn is_built_in(path: &str) -> bool {
-    path == "/" || path == "/zookeeper" || path.starts_with("/zookeeper/")
 }
 
 /// Returns the number of the next sequential child. The version of the children counts creates and

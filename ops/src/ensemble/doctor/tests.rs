@@ -6,6 +6,7 @@ use crate::acl;
 use crate::ensemble::admin::AdminSettings;
 use crate::ensemble::doctor::locks::{LockAcls, directories, locks};
 use crate::ensemble::health::tests::serving;
+use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::{self, ConfResponse, MntrResponse, WatchSummary};
 
 fn texts(findings: &[DoctorFinding]) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::ensemble::notes::member_names;
 use crate::ensemble::probe::ProbedServer;
 use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::ServerMode;
@@ -118,10 +119,10 @@ impl fmt::Display for RollingDoubt {
                 write!(f, "{server} is not in the configuration of the ensemble")
             }
             Self::NoSuchMember(ids) => {
-                write!(f, "{}: not in the configuration of the ensemble", names(ids))
+                write!(f, "{}: not in the configuration of the ensemble", member_names(ids))
             }
             Self::NoAddress(ids) => {
-                write!(f, "{}: no client address: name it in the connect string", names(ids))
+                write!(f, "{}: no client address: name it in the connect string", member_names(ids))
             }
             Self::MembersChanged => f.write_str("the members of the ensemble have changed"),
             Self::NotServing { server, trouble } => write!(f, "{server}: {trouble}"),
@@ -151,10 +152,4 @@ impl fmt::Display for RollingDoubt {
             Self::Doctor { subject, text } => write!(f, "{subject}: {text}"),
         }
     }
-}
-
-/// Returns the names of members in the configuration.
-fn names(ids: &[u64]) -> String {
-    let names: Vec<_> = ids.iter().map(|id| format!("server.{id}")).collect();
-    names.join(", ")
 }

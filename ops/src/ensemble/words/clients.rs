@@ -1,6 +1,6 @@
 //! The connections of a server: `cons`, and the part of `stat` with the same lines.
 
-use super::id::id;
+use crate::node::parse_id;
 
 /// A connection of a client.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,11 +61,11 @@ fn connection(line: &str) -> Option<ClientConnection> {
             "recved" => connection.received = number().unwrap_or_default(),
             "sent" => connection.sent = number().unwrap_or_default(),
             // ClickHouse Keeper writes -1 before the handshake.
-            "sid" => connection.session = id(value).filter(|id| !matches!(id, 0 | -1)),
+            "sid" => connection.session = parse_id(value).ok().filter(|id| !matches!(id, 0 | -1)),
             "lop" if value != "NA" => connection.last_operation = Some(value.to_owned()),
             "est" => connection.established = value.parse().ok(),
             "to" => connection.timeout = number(),
-            "lzxid" => connection.last_zxid = id(value).filter(|zxid| *zxid != -1),
+            "lzxid" => connection.last_zxid = parse_id(value).ok().filter(|zxid| *zxid != -1),
             "lresp" => connection.last_response = value.parse().ok(),
             "avglat" => connection.average_latency = value.parse().ok(),
             "maxlat" => connection.greatest_latency = value.parse().ok(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::id::id;
+use crate::node::parse_id;
 
 /// The response to `dump`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub fn dump(text: &str) -> DumpResponse {
                 (Some(path), Some(owner)) => {
                     dump.ephemerals.entry(owner).or_default().push(path.to_owned());
                 }
-                (None, _) => *owner = id(line.trim_end_matches(':')),
+                (None, _) => *owner = parse_id(line.trim_end_matches(':')).ok(),
                 _ => {}
             },
             DumpPart::Connections => {}
@@ -84,9 +84,9 @@ impl DumpPart {
 /// Parses `\t0x…`, or `0x…\t8000ms`.
 fn session(line: &str) -> Option<(i64, Option<u64>)> {
     let mut words = line.split_ascii_whitespace();
-    let session = words.next().filter(|word| word.starts_with("0x")).and_then(id)?;
+    let session = words.next().filter(|word| word.starts_with("0x"))?;
     let timeout = words.next().and_then(|word| word.strip_suffix("ms")?.parse().ok());
-    Some((session, timeout))
+    Some((parse_id(session).ok()?, timeout))
 }
 
 /// Parses a time as Java writes it, such as `Thu Nov 26 10:20:08 UTC 2026`. Returns the zone, and

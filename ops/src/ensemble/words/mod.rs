@@ -16,7 +16,6 @@
 
 mod clients;
 mod dump;
-mod id;
 mod server;
 mod watches;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::id::id;
+use crate::node::parse_id;
 
 /// The role of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl SrvrResponse {
                 "Sent" => srvr.sent = value.parse().ok(),
                 "Connections" => srvr.connections = value.parse().ok(),
                 "Outstanding" => srvr.outstanding = value.parse().ok(),
-                "Zxid" => srvr.zxid = id(value),
+                "Zxid" => srvr.zxid = parse_id(value).ok(),
                 "Mode" => srvr.mode = Some(ServerMode::parse(value)),
                 "Node count" => srvr.nodes = value.parse().ok(),
                 _ => {}
