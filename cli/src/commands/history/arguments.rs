@@ -10,6 +10,7 @@ use zk_curator_ops::history::{self, At, Files};
 
 use crate::exit::CommandFailure;
 use crate::node::parse_id;
+use crate::output::shell_word;
 use crate::output::time::now_ms;
 
 /// The number of times that files are found, if the server removes one of them each time.
@@ -56,8 +57,9 @@ impl FileArguments {
 
     /// Returns the arguments as a shell reads them.
     pub(super) fn words(&self) -> String {
-        let log_dir = self.log_dir.as_ref().map(|dir| format!(" --log-dir {}", dir.display()));
-        format!("{}{}", self.dir.display(), log_dir.unwrap_or_default())
+        let word = |dir: &Path| shell_word(&dir.display().to_string()).into_owned();
+        let log_dir = self.log_dir.as_ref().map(|dir| format!(" --log-dir {}", word(dir)));
+        format!("{}{}", word(&self.dir), log_dir.unwrap_or_default())
     }
 }
 

@@ -76,6 +76,34 @@ async fn the_session_and_the_cause_are_named() {
     assert!(none.contains("no change of /none"), "{none}");
 }
 
+/// Anybody who may create a node chooses its name.
+#[cfg(unix)]
+#[tokio::test]
+async fn proposed_commands_are_words_of_a_shell() {
+    const NODE: &str = r#"/it's $(touch made) `touch made`; "a""#;
+    const WORD: &str = r#"'/it'\''s $(touch made) `touch made`; "a"'"#;
+    let zkc = Zkc::start().await;
+    let mut journal = Journal::new(1);
+    journal.open(SCRIPT, 30_000);
+    journal.create(SCRIPT, NODE, "");
+    journal.delete(SCRIPT, NODE);
+    std::fs::create_dir(zkc.file("a server")).expect("a folder");
+    journal.write(&zkc.file("logs; touch made"));
+    let who = ["history", "who", "a server", "--log-dir", "logs; touch made", NODE];
+    let told = zkc.run(&who).await.ok();
+    let undelete = format!("zkc history undelete 'a server' --log-dir 'logs; touch made' {WORD}");
+    assert!(told.contains(&undelete), "{told}");
+    let proposed = told.lines().filter_map(|line| line.find("zkc history ").map(|at| &line[at..]));
+    let proposed: Vec<_> = proposed.filter_map(|line| line.rsplit_once("  (")).collect();
+    assert_eq!(proposed.len(), 2, "{told}");
+    for (command, _) in proposed {
+        let child = zkc.program("sh", &["-c", command]).spawn().expect("sh");
+        let told = end(child, "").await.ok();
+        assert!(told.contains(NODE), "{command}: {told}");
+    }
+    assert!(!zkc.file("made").exists());
+}
+
 #[tokio::test]
 async fn the_incident_of_the_guide_is_true() {
     crate::transcripts::follow("history.md", &with_incident().await).await;
