@@ -145,6 +145,11 @@ async fn a_secret_that_others_may_read_is_refused() {
         assert_eq!(outcome.code, code, "{mode:o}: {outcome:?}");
         assert!(code == 0 || outcome.stderr.contains("chmod 600"), "{outcome:?}");
     }
+    let named = zkc.file("it's secret");
+    std::fs::rename(&file, &named).expect("another name");
+    std::fs::set_permissions(&named, std::fs::Permissions::from_mode(0o644)).expect("a mode");
+    let told = zkc.run(&["--auth", "digest:@it's secret", "ls", "/"]).await.fails(2);
+    assert!(told.contains(r"(chmod 600 'it'\''s secret')"), "{told}");
 }
 
 #[tokio::test]

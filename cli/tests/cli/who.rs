@@ -108,6 +108,24 @@ async fn a_deadlock_is_shown_with_the_break_that_ends_it() {
     ben.close().await.expect("closed");
 }
 
+#[tokio::test]
+async fn a_break_is_shown_as_words_of_a_shell() {
+    let zkc = Zkc::start().await;
+    let (ann, ben) = (client(&zkc).await, client(&zkc).await);
+    let waits = [(&ann, &ben, "/locks/it's $(a)"), (&ben, &ann, "/locks/it's $(b)")];
+    for (holder, waiter, lock) in waits {
+        let contenders = format!("{lock}/lock-");
+        contender(holder, &contenders, "").await;
+        contender(waiter, &contenders, "").await;
+    }
+    let told = zkc.run(&["deadlocks"]).await;
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stdout.contains(r"  zkc break '/locks/it'\''s $("), "{told:?}");
+    assert!(told.stdout.contains("' --token 0x"), "{told:?}");
+    ann.close().await.expect("closed");
+    ben.close().await.expect("closed");
+}
+
 /// Creates a node that contends like those of a recipe, and that nobody looks after.
 async fn contender(zk: &CuratorFramework, path: &str, label: &str) -> String {
     let create = zk.create(path).creating_parents().mode(CreateMode::EphemeralSequential);
