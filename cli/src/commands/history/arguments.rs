@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use clap::Args;
-use zk_curator::SessionId;
 use zk_curator_ops::history::{self, At, Files};
 
 use crate::exit::CommandFailure;
 use crate::node::parse_id;
+pub(super) use crate::node::parse_session as session;
 use crate::output::shell_word;
 use crate::output::time::now_ms;
 
@@ -92,11 +92,6 @@ pub(super) fn zxids(text: &str) -> Result<RangeInclusive<i64>, String> {
     let first = if first.is_empty() { i64::MIN } else { id(first)? };
     let last = if last.is_empty() { i64::MAX } else { id(last)? };
     Ok(first..=last)
-}
-
-/// Parses a session.
-pub(super) fn session(text: &str) -> Result<SessionId, String> {
-    parse_id(text).map(SessionId::new).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -146,6 +146,7 @@ async fn filters_of_times_and_sessions_are_combined() {
     assert_eq!(count(&[]).await, 17);
     assert_eq!(count(&["--op", "error"]).await, 1);
     assert_eq!(count(&["--session", "0x1000000000000003"]).await, 4);
+    assert_eq!(count(&["--session", "1000000000000003"]).await, 4);
     assert_eq!(count(&["--since", "2026-11-30T14:02:01Z"]).await, 8);
     assert_eq!(count(&["--until", "2026-11-30T14:02:00Z"]).await, 0);
     assert_eq!(count(&["--zxid", "0x2..0x3"]).await, 2);
