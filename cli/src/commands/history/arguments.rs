@@ -12,6 +12,7 @@ use crate::node::parse_id;
 pub(super) use crate::node::parse_session as session;
 use crate::output::shell_word;
 use crate::output::time::now_ms;
+use crate::past::TimeOrAge;
 
 /// The number of times that files are found, if the server removes one of them each time.
 const ATTEMPTS: u32 = 3;
@@ -65,16 +66,16 @@ impl FileArguments {
 
 /// Parses a time, in milliseconds since 1970.
 pub(super) fn time(text: &str) -> Result<i64, String> {
-    if let Ok(ago) = humantime::parse_duration(text) {
-        let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
-        return Ok(now_ms().saturating_sub(ago));
+    match text.parse::<TimeOrAge>()? {
+        TimeOrAge::Age(age) => {
+            let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+            Ok(now_ms().saturating_sub(age))
+        }
+        TimeOrAge::Time(time) => {
+            let since = time.duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+            i64::try_from(since.as_millis()).map_err(|error| error.to_string())
+        }
     }
-    let time = humantime::parse_rfc3339_weak(text).map_err(|_| {
-        "write a time in UTC, such as 2026-11-30T14:02:00Z, or the time since then, such as 10m"
-            .to_owned()
-    })?;
-    let since = time.duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-    i64::try_from(since.as_millis()).map_err(|error| error.to_string())
 }
 
 /// Parses a moment: a transaction in hexadecimal, or a time.
