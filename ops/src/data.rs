@@ -8,6 +8,7 @@
 //! assert!(data::show(&[0, 1]).starts_with("00000000  00 01"));
 //! ```
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 
 use base64::Engine as _;
@@ -67,6 +68,14 @@ pub fn gunzip(data: &[u8]) -> io::Result<Bytes> {
 #[must_use]
 pub fn is_gzip(data: &[u8]) -> bool {
     data.starts_with(&[0x1f, 0x8b, 8])
+}
+
+/// Returns data without compression: decompressed if [`gunzip`] can do that, and otherwise
+/// unchanged.
+#[must_use]
+pub fn plain(data: &[u8]) -> Cow<'_, [u8]> {
+    let plain = if is_gzip(data) { gunzip(data).ok() } else { None };
+    plain.map_or(Cow::Borrowed(data), |plain| Cow::Owned(plain.into()))
 }
 
 /// Returns a dump with 16 bytes a line: the offset, the bytes in hexadecimal, and their text.

@@ -30,10 +30,7 @@ impl Get {
         let (data, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
         let mut text = match self.form {
             Some(form) => data::show_as(&data, form)?,
-            None if data::is_gzip(&data) => {
-                data::gunzip(&data).map_or_else(|_| data::show(&data), |plain| data::show(&plain))
-            }
-            None => data::show(&data),
+            None => data::show(&data::plain(&data)),
         };
         if self.stat {
             if !text.is_empty() && !text.ends_with('\n') {

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::Value;
-use zk_curator_ops::data::hex;
-pub(crate) use zk_curator_ops::data::{gunzip, is_gzip, line, show, value};
+use zk_curator_ops::data::{gunzip, hex};
+pub(crate) use zk_curator_ops::data::{line, plain, show, value};
 
 use crate::exit::CommandFailure;
 use crate::output::Cell;

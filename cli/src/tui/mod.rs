@@ -276,13 +276,10 @@ impl<'a> TuiDriver<'a> {
     async fn read(self, path: String) -> Done {
         let read = async { Ok(self.app.zk().await?.get_data(&path).undecompressed().await?) };
         let answer: Result<_, CommandFailure> = read.await;
-        let answer =
-            match answer {
-                Ok(data) if data::is_gzip(&data) => Ok(data::gunzip(&data)
-                    .map_or_else(|_| data::show(&data), |plain| data::show(&plain))),
-                Ok(data) => Ok(data::show(&data)),
-                Err(failure) => Err(failure.to_string()),
-            };
+        let answer = match answer {
+            Ok(data) => Ok(data::show(&data::plain(&data))),
+            Err(failure) => Err(failure.to_string()),
+        };
         Done::Event(TuiEvent::Read(path, answer))
     }
 }

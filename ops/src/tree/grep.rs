@@ -75,14 +75,15 @@ impl GrepPattern {
     /// Returns the first line of data that matches. Compressed data are searched as plain data.
     #[must_use]
     pub fn first_match(&self, bytes: &[u8]) -> Option<String> {
-        let plain = if data::is_gzip(bytes) { data::gunzip(bytes).ok() } else { None };
-        let bytes = plain.as_deref().unwrap_or(bytes);
+        let bytes = data::plain(bytes);
         let text = match &self.pointer {
-            None => String::from_utf8_lossy(bytes).into_owned(),
-            Some(pointer) => match serde_json::from_slice::<Value>(bytes).ok()?.pointer(pointer)? {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            },
+            None => String::from_utf8_lossy(&bytes).into_owned(),
+            Some(pointer) => {
+                match serde_json::from_slice::<Value>(&bytes).ok()?.pointer(pointer)? {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                }
+            }
         };
         text.lines().find(|line| self.regex.is_match(line)).map(ToOwned::to_owned)
     }

@@ -47,10 +47,7 @@ impl HistoryGet {
         let bytes = found.data().map(Bytes::copy_from_slice).unwrap_or_default();
         let mut text = match self.form {
             Some(form) => data::show_as(&bytes, form)?,
-            None if data::is_gzip(&bytes) => {
-                data::gunzip(&bytes).map_or_else(|_| data::show(&bytes), |plain| data::show(&plain))
-            }
-            None => data::show(&bytes),
+            None => data::show(&data::plain(&bytes)),
         };
         let mut value = super::tree::value(&found);
         value["data"] = if is_null { json!(null) } else { data::value(&bytes) };

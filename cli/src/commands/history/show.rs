@@ -149,11 +149,10 @@ pub(super) fn data_lines(before: Option<&[u8]>, after: Option<&[u8]>) -> Vec<Str
 
 fn shown(bytes: Option<&[u8]>) -> String {
     let Some(bytes) = bytes else { return String::new() };
-    let plain = if data::is_gzip(bytes) { data::gunzip(bytes).ok() } else { None };
-    let bytes = plain.as_deref().unwrap_or(bytes);
-    let json = serde_json::from_slice::<Value>(bytes).ok().filter(|json| !json.is_number());
+    let bytes = data::plain(bytes);
+    let json = serde_json::from_slice::<Value>(&bytes).ok().filter(|json| !json.is_number());
     let pretty = json.and_then(|json| serde_json::to_string_pretty(&json).ok());
-    pretty.unwrap_or_else(|| data::show(bytes))
+    pretty.unwrap_or_else(|| data::show(&bytes))
 }
 
 /// Returns a change for programs.
