@@ -163,11 +163,7 @@ async fn a_closed_pipe_ends_a_log_quietly() {
     }
     journal.write(&zkc.file("zk"));
     for format in ["table", "json", "jsonl", "yaml"] {
-        let mut child = zkc.command(&["history", "log", "zk", "-o", format]).spawn().expect("zkc");
-        let mut stdout = BufReader::with_capacity(1, child.stdout.take().expect("stdout"));
-        stdout.fill_buf().await.expect("some output");
-        drop(stdout);
-        let outcome = end(child, "").await;
+        let outcome = zkc.run_with_closed_pipe(&["history", "log", "zk", "-o", format]).await;
         assert_eq!((outcome.code, &*outcome.stderr), (0, ""), "{format}: {outcome:?}");
     }
 }
