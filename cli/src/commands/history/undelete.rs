@@ -42,7 +42,7 @@ pub(crate) struct HistoryUndelete {
     /// Create the nodes again
     #[arg(long)]
     apply: bool,
-    /// With --apply, print what would happen, and change nothing
+    /// Print what --apply would do, and change nothing. It needs --apply
     #[arg(long, requires = "apply")]
     dry_run: bool,
     /// Treatment of nodes that exist and differ
