@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use zk_curator_ops::files;
+use zk_curator_ops::files::TemporaryFile;
 use zk_curator_ops::transfer::{OnLowCounter, SequenceHazard};
 
 use crate::app::App;
@@ -74,39 +74,33 @@ pub(crate) fn is_standard(argument: &Path) -> bool {
 
 /// A backup that can be read several times.
 #[derive(Debug)]
-pub(crate) struct BackupInput {
-    path: PathBuf,
-    /// A copy of standard input, which is removed at the end.
-    is_copy: bool,
+pub(crate) enum BackupInput {
+    File(PathBuf),
+    /// A copy of standard input.
+    Copy(TemporaryFile),
 }
 
 impl BackupInput {
     /// Takes a file, or copies standard input if the argument is `-`.
     pub(crate) async fn of(argument: &Path) -> Result<Self, CommandFailure> {
         if !is_standard(argument) {
-            return Ok(Self { path: argument.to_owned(), is_copy: false });
+            return Ok(Self::File(argument.to_owned()));
         }
         if io::stdin().is_terminal() {
             return Err(CommandFailure::usage("standard input is a terminal, not a backup"));
         }
-        let (path, mut file) = files::create_temporary(&std::env::temp_dir(), "zkc-backup-")?;
-        let input = Self { path, is_copy: true };
+        let (copy, mut file) = TemporaryFile::create("zkc-backup-")?;
         // The session lives on while the input is slow.
         let copied =
             tokio::task::spawn_blocking(move || io::copy(&mut io::stdin().lock(), &mut file));
         copied.await.unwrap_or_else(|error| Err(io::Error::other(error)))?;
-        Ok(input)
+        Ok(Self::Copy(copy))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for BackupInput {
-    fn drop(&mut self) {
-        if self.is_copy {
-            drop(std::fs::remove_file(&self.path));
+        match self {
+            Self::File(path) => path,
+            Self::Copy(copy) => copy.path(),
         }
     }
 }

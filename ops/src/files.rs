@@ -33,6 +33,36 @@ pub fn create_temporary(folder: &Path, prefix: &str) -> io::Result<(PathBuf, Fil
     Ok((path, file))
 }
 
+/// A file in the folder for temporary files. It is deleted when this value is dropped.
+#[derive(Debug)]
+pub struct TemporaryFile {
+    path: PathBuf,
+}
+
+impl TemporaryFile {
+    /// Creates an empty file as [`create_temporary`] does. Returns it open for writing, too.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn create(prefix: &str) -> io::Result<(Self, File)> {
+        let (path, file) = create_temporary(&std::env::temp_dir(), prefix)?;
+        Ok((Self { path }, file))
+    }
+
+    /// Returns the path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        // Nothing more can be done about it.
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
 /// Creates a file next to another one, which it will replace. Returns its path too.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use zk_curator_ops::files;
+use zk_curator_ops::files::TemporaryFile;
 use zk_curator_ops::history::{At, Deletion, Recovered, RecoveredCounts, Undelete};
 use zk_curator_ops::path::is_within;
 
@@ -97,7 +97,7 @@ impl HistoryUndelete {
             return Err(CommandFailure::usage(text));
         }
         let root = path::moved(&self.path, &top, "/");
-        let part = TemporaryBackup::create()?;
+        let (part, _) = TemporaryFile::create("zkc-undelete-")?;
         recovered.write(part.path())?;
         let file = part.path().to_owned();
         let restore =
@@ -163,25 +163,4 @@ fn others(deletion: &Deletion) -> Option<String> {
              see zkc history log --below --zxid"
         )
     })
-}
-
-/// A file for a backup, which only its owner reads and which is removed in the end.
-#[derive(Debug)]
-struct TemporaryBackup(PathBuf);
-
-impl TemporaryBackup {
-    fn create() -> Result<Self, CommandFailure> {
-        let (path, _) = files::create_temporary(&std::env::temp_dir(), "zkc-undelete-")?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TemporaryBackup {
-    fn drop(&mut self) {
-        drop(std::fs::remove_file(&self.0));
-    }
 }
