@@ -39,11 +39,10 @@ impl HistoryGet {
             return Err(CommandFailure::no_node(&self.path)
                 .hint(format!("after transaction {}", hex(replayed.zxid))));
         };
-        let is_null = found.data().is_none();
         let bytes = found.data().map(Bytes::copy_from_slice).unwrap_or_default();
         let mut text = self.form.text(&bytes)?;
         let mut value = super::tree::value(&found);
-        value["data"] = if is_null { json!(null) } else { data::value(&bytes) };
+        value["data"] = json!(found.data().map(data::value));
         value["zxid"] = json!(hex(replayed.zxid));
         value["time"] = json!(replayed.time_ms.map(time::exact));
         if self.stat {
