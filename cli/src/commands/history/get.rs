@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use clap::Args;
 use serde_json::json;
-use zk_curator_ops::history::At;
+use zk_curator_ops::history::{At, Error};
 
 use super::arguments::{self, FileArguments};
 use super::replay::replay;
@@ -36,8 +36,7 @@ impl HistoryGet {
         let at = self.at.unwrap_or(At::Latest);
         let (replayed, exit) = replay(app, &self.files, &self.path, at)?;
         let Some(found) = replayed.tree.get(&self.path) else {
-            return Err(CommandFailure::no_node(&self.path)
-                .hint(format!("after transaction {}", hex(replayed.zxid))));
+            return Err(Error::NoSuchNode { path: self.path, zxid: replayed.zxid }.into());
         };
         let bytes = found.data().map(Bytes::copy_from_slice).unwrap_or_default();
         let mut text = self.form.text(&bytes)?;

@@ -1,6 +1,6 @@
 use clap::Args;
 use serde_json::{Value, json};
-use zk_curator_ops::history::{At, NodeRef};
+use zk_curator_ops::history::{At, Error, NodeRef};
 
 use super::arguments::{self, FileArguments};
 use super::replay::replay;
@@ -36,8 +36,7 @@ impl HistoryTree {
         let at = self.at.unwrap_or(At::Latest);
         let (replayed, exit) = replay(app, &self.files, &self.path, at)?;
         if replayed.tree.get(&self.path).is_none() {
-            return Err(CommandFailure::no_node(&self.path)
-                .hint(format!("after transaction {}", hex(replayed.zxid))));
+            return Err(Error::NoSuchNode { path: self.path, zxid: replayed.zxid }.into());
         }
         let is_wide = app.out().format == OutputFormat::Wide;
         let deepest = self.depth.unwrap_or(usize::MAX);
