@@ -104,6 +104,16 @@ mod tests {
         assert_eq!(refused, Err(io::ErrorKind::AlreadyExists));
     }
 
+    #[test]
+    fn a_temporary_file_is_deleted_when_it_is_dropped() {
+        let (temporary, file) = TemporaryFile::create("zkc-test-").expect("a file");
+        let path = temporary.path().to_owned();
+        drop(file);
+        assert!(path.exists());
+        drop(temporary);
+        assert!(!path.exists());
+    }
+
     #[cfg(unix)]
     #[test]
     fn names_differ_and_only_the_owner_reads() {
