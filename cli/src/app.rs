@@ -22,7 +22,7 @@ use crate::context::{self, ContextFile, NamedContext, SecretRef};
 use crate::exit::{CommandFailure, Exit};
 #[cfg(any(feature = "shell", feature = "tui"))]
 use crate::output::CommandOutput;
-use crate::output::Out;
+use crate::output::{Out, shell_word};
 use crate::path;
 #[cfg(feature = "tls")]
 use crate::private;
@@ -222,7 +222,7 @@ impl App {
                 return Err(CommandFailure::usage(format!(
                     "the context {name} asks for confirmation"
                 ))
-                .hint(format!("pass --confirm {name}")));
+                .hint(format!("pass --confirm {}", shell_word(name))));
             }
         };
         if given == name {

@@ -8,6 +8,7 @@ use zk_curator::{Error, ErrorKind};
 use zk_curator_discovery::RegistrationError;
 use zk_curator_ops::history;
 use zk_curator_ops::node::hex;
+use zk_curator_ops::text::shell_word;
 use zk_curator_ops::tree::unreadable::UnreadableReason;
 use zk_curator_recipes::{barrier, config, counter, leader, lock, queue, schedule};
 
@@ -383,6 +384,7 @@ fn of_plan(error: &zk_curator_ops::Error) -> CommandFailure {
         ),
         Of::ChangedDuringCopy { from, to } => {
             let text = format!("{from} changed during the copy and was not removed");
+            let (from, to) = (shell_word(from), shell_word(to));
             let hint = format!("zkc diff {from} {to} shows the differences");
             return CommandFailure::new(Exit::PARTLY, text).hint(hint);
         }
@@ -400,6 +402,14 @@ impl From<io::Error> for CommandFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comparison_is_proposed_as_words_of_a_shell() {
+        let (from, to) = ("/it's".to_owned(), "/$(b)".to_owned());
+        let error = zk_curator_ops::Error::ChangedDuringCopy { from, to };
+        let told = CommandFailure::from(error).to_string();
+        assert!(told.ends_with(r"(zkc diff '/it'\''s' '/$(b)' shows the differences)"), "{told}");
+    }
 
     #[test]
     fn the_guide_has_the_exit_codes() {

@@ -19,6 +19,7 @@ mod help;
 mod merge;
 mod node;
 mod output;
+mod past;
 mod path;
 mod private;
 mod probe;

@@ -1,10 +1,18 @@
 //! Nodes as commands show them.
 
 use serde_json::{Value, json};
-use zk_curator::Stat;
+use zk_curator::{SessionId, Stat};
 pub(crate) use zk_curator_ops::node::{NodeSnapshot, compare, hex, kind, owner, parse_id};
 
 use crate::output::{printable, time};
+
+/// Parses a session: in hexadecimal, as everything prints it, with or without `0x`.
+pub(crate) fn parse_session(text: &str) -> Result<SessionId, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let id =
+        u64::from_str_radix(digits, 16).map_err(|_| "not a session: 0x and hexadecimal digits")?;
+    Ok(SessionId::new(id.cast_signed()))
+}
 
 /// Returns the metadata for programs.
 pub(crate) fn stat_value(path: &str, stat: &Stat) -> Value {
@@ -41,4 +49,17 @@ pub(crate) fn stat_text(path: &str, stat: &Stat) -> String {
         ("child changes", stat.cversion.to_string()),
     ];
     lines.iter().map(|(name, value)| format!("{name:<14}{value}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_hexadecimal() {
+        assert_eq!(parse_session("0x1f"), Ok(SessionId::new(31)));
+        assert_eq!(parse_session("15"), Ok(SessionId::new(21)));
+        assert_eq!(parse_session("ffffffffffffffff"), Ok(SessionId::new(-1)));
+        assert!(parse_session("0xzz").is_err() && parse_session("").is_err());
+    }
 }

@@ -9,8 +9,10 @@
 //! assert_eq!(text::size(1_536), "1.5 KiB");
 //! assert_eq!(text::rfc3339(0).as_deref(), Some("1970-01-01T00:00:00Z"));
 //! assert_eq!(text::printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
+//! assert_eq!(text::shell_word("/a b"), "'/a b'");
 //! ```
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Replaces the characters that could command a terminal, or change the order of the others.
@@ -25,6 +27,18 @@ const fn is_bidi(c: char) -> bool {
         c,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
     )
+}
+
+/// Returns a path or another text as one word of a POSIX shell: in quotes if it is empty, or has
+/// other characters than ASCII letters, digits and `/_-.,:=@%+`. Anybody who may create a node
+/// chooses its name.
+#[must_use]
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_-.,:=@%+".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
 /// Returns a time in RFC 3339, in UTC and to the second. `ms` are milliseconds since 1970, as in a
@@ -92,6 +106,19 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_words_of_a_shell() {
+        for (path, word) in [
+            ("/a/_c_1f-lock-0000000001", "/a/_c_1f-lock-0000000001"),
+            ("/a b;rm -rf $HOME", "'/a b;rm -rf $HOME'"),
+            ("/it's", r"'/it'\''s'"),
+            ("/ü", "'/ü'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(path), word);
+        }
+    }
 
     #[test]
     fn durations_have_two_units() {

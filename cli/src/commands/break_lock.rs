@@ -1,5 +1,5 @@
 use clap::Args;
-use zk_curator::ErrorKind;
+use zk_curator::{ErrorKind, SessionId};
 use zk_curator_ops::holders;
 
 use crate::app::App;
@@ -27,8 +27,8 @@ pub(crate) struct Break {
     #[arg(long, value_name = "TOKEN", value_parser = node::parse_id)]
     token: i64,
     /// Only if the holder has this session
-    #[arg(long, value_name = "SESSION", value_parser = node::parse_id)]
-    if_session: Option<i64>,
+    #[arg(long, value_name = "SESSION", value_parser = node::parse_session)]
+    if_session: Option<SessionId>,
     /// Print what would happen, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -57,7 +57,7 @@ impl Break {
                 format!("delete {}, which belongs to no session?", holder.path),
             ),
         };
-        if self.if_session.is_some_and(|wanted| wanted != owner) {
+        if self.if_session.is_some_and(|wanted| wanted.get() != owner) {
             return Err(conflict(format!("other session: {} is {of}", holder.path)));
         }
         if self.dry_run {

@@ -4,7 +4,7 @@ use zk_curator_recipes::inspect::{self, Cycle, Wait};
 
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{CommandOutput, TextReport, printable};
+use crate::output::{CommandOutput, TextReport, printable, shell_word};
 use crate::unreadable::{NameUnreadable, UnreadableNodes};
 use crate::{node, path};
 
@@ -79,7 +79,7 @@ fn cycle_lines(number: usize, cycle: &Cycle) -> Vec<String> {
     let token = victim.token.map(|token| format!(" --token {}", node::hex(token.get())));
     lines.push(format!(
         "  zkc break {}{}  (lets {} sessions continue)",
-        victim.path,
+        shell_word(&victim.path),
         token.unwrap_or_default(),
         victim.frees
     ));

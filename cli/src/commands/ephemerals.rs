@@ -12,7 +12,7 @@ use crate::probe::{self, ProbeArguments};
 #[derive(Debug, Args)]
 pub(crate) struct EphemeralsCommand {
     /// Only those of this session, such as 0x10000a3f2100001
-    #[arg(long, value_name = "SESSION", value_parser = parse)]
+    #[arg(long, value_name = "SESSION", value_parser = node::parse_session)]
     session: Option<SessionId>,
     #[command(flatten)]
     options: ProbeArguments,
@@ -50,12 +50,4 @@ impl EphemeralsCommand {
         }
         Ok(rows.into())
     }
-}
-
-/// Parses a session, in hexadecimal as everything prints it.
-fn parse(text: &str) -> Result<SessionId, String> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    let id =
-        u64::from_str_radix(digits, 16).map_err(|_| "not a session: 0x and hexadecimal digits")?;
-    Ok(SessionId::new(id.cast_signed()))
 }

@@ -29,7 +29,7 @@ pub(crate) struct Find {
     #[arg(long, value_enum, value_name = "KIND")]
     kind: Option<FindKind>,
     /// Ephemeral nodes of this session, such as 0x100000a1b2c0001
-    #[arg(long, value_name = "SESSION", value_parser = session)]
+    #[arg(long, value_name = "SESSION", value_parser = node::parse_session)]
     owner: Option<SessionId>,
     /// Nodes that have not been changed for this time
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -75,13 +75,6 @@ const COLUMNS: &[OutputColumn] = &[
     text("mtime").wide(),
     text("owner").wide(),
 ];
-
-/// Parses a session in hexadecimal.
-pub(crate) fn session(text: &str) -> Result<SessionId, String> {
-    let digits = text.trim_start_matches("0x");
-    let id = u64::from_str_radix(digits, 16).map_err(|_| format!("not a session: {text}"))?;
-    Ok(SessionId::new(id.cast_signed()))
-}
 
 impl Find {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
@@ -149,16 +142,4 @@ fn row(path: String, stat: &Stat) -> Vec<Cell> {
         time::cell(stat.mtime),
         node::owner(stat).into(),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_are_hexadecimal() {
-        assert_eq!(session("0x1f"), Ok(SessionId::new(31)));
-        assert_eq!(session("ffffffffffffffff"), Ok(SessionId::new(-1)));
-        assert!(session("0xzz").is_err() && session("").is_err());
-    }
 }

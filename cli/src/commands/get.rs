@@ -3,7 +3,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::exit::CommandFailure;
-use crate::output::data::{self, As};
+use crate::output::data::{self, DataForm};
 use crate::output::{CommandOutput, TextReport};
 use crate::{node, path};
 
@@ -16,22 +16,15 @@ pub(crate) struct Get {
     /// Also show the metadata
     #[arg(long)]
     stat: bool,
-    /// Form of the data [default: text, or a dump of the bytes]
-    #[arg(long = "as", value_enum, value_name = "FORM")]
-    form: Option<As>,
-    /// Print the bytes unchanged; the same as `--output raw`
-    #[arg(long)]
-    raw: bool,
+    #[command(flatten)]
+    form: DataForm,
 }
 
 impl Get {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let (data, stat) = zk.get_data(&self.path).undecompressed().with_stat().await?;
-        let mut text = match self.form {
-            Some(form) => data::show_as(&data, form)?,
-            None => data::show(&data::plain(&data)),
-        };
+        let mut text = self.form.text(&data)?;
         if self.stat {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
@@ -42,7 +35,7 @@ impl Get {
         if self.stat {
             value["stat"] = node::stat_value(&self.path, &stat);
         }
-        let report = TextReport::new(text, value).names([self.path]).raw(data);
-        Ok(if self.raw { report.only_raw() } else { report }.into())
+        let report = TextReport::new(text, value).names([self.path]);
+        Ok(self.form.with_bytes(report, data).into())
     }
 }

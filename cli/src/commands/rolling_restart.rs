@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::captured;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, OutputColumn, Rows, number, text, time};
+use crate::past::TimeOrAge;
 use crate::probe::{self, ProbeArguments};
 use crate::restart_command::{self, RestartCommand};
 use crate::stop::{Handled, StopRequest, Stops};
@@ -80,12 +81,12 @@ const COLUMNS: &[OutputColumn] = &[
 
 /// Parses a time, or the time since then.
 fn since(text: &str) -> Result<Duration, String> {
-    if let Ok(duration) = humantime::parse_duration(text) {
-        return Ok(duration);
+    match text.parse::<TimeOrAge>()? {
+        TimeOrAge::Age(age) => Ok(age),
+        TimeOrAge::Time(time) => SystemTime::now()
+            .duration_since(time)
+            .map_err(|_| "the time is in the future".to_owned()),
     }
-    let time = humantime::parse_rfc3339_weak(text);
-    let time = time.map_err(|_| "not a time in UTC, and not a duration".to_owned())?;
-    SystemTime::now().duration_since(time).map_err(|_| "the time is in the future".to_owned())
 }
 
 impl RollingRestart {

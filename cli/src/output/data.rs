@@ -3,18 +3,18 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 use zk_curator_ops::data::{gunzip, hex};
 pub(crate) use zk_curator_ops::data::{line, plain, show, value};
 
 use crate::exit::CommandFailure;
-use crate::output::Cell;
+use crate::output::{Cell, TextReport};
 use crate::stdin;
 
 /// A way to show data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum As {
+enum As {
     /// Indented JSON
     Json,
     /// Bytes in hexadecimal, with their text
@@ -34,8 +34,32 @@ pub(crate) fn cell(data: &[u8], limit: usize) -> Cell {
     Cell::new(line(data, limit), value(data))
 }
 
+/// The form of the data of a node in the output.
+#[derive(Debug, Args)]
+pub(crate) struct DataForm {
+    /// Form of the data [default: text, or a dump of the bytes]
+    #[arg(long = "as", value_enum, value_name = "FORM")]
+    form: Option<As>,
+    /// Print the bytes unchanged; the same as `--output raw`
+    #[arg(long)]
+    raw: bool,
+}
+
+impl DataForm {
+    /// Returns the data for people.
+    pub(crate) fn text(&self, data: &Bytes) -> Result<String, CommandFailure> {
+        self.form.map_or_else(|| Ok(show(&plain(data))), |form| show_as(data, form))
+    }
+
+    /// Adds the data to a report.
+    pub(crate) fn with_bytes(&self, report: TextReport, data: Bytes) -> TextReport {
+        let report = report.raw(data);
+        if self.raw { report.only_raw() } else { report }
+    }
+}
+
 /// Shows data in the given way.
-pub(crate) fn show_as(data: &Bytes, way: As) -> Result<String, CommandFailure> {
+fn show_as(data: &Bytes, way: As) -> Result<String, CommandFailure> {
     match way {
         As::Json => {
             let value: Value =

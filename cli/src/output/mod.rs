@@ -12,7 +12,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use comfy_table::{CellAlignment, Table};
 use serde_json::{Map, Value};
-pub(crate) use zk_curator_ops::text::printable;
+pub(crate) use zk_curator_ops::text::{printable, shell_word};
 
 #[cfg(feature = "tui")]
 use crate::args::Color;

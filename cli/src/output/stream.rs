@@ -19,8 +19,9 @@ pub(crate) struct StreamItem {
 
 /// Documents that are printed while they are found, in the memory of one.
 ///
-/// With `-o json` and `-o yaml`, all of them are one list. A stream [without an end](Out::follow)
-/// has one JSON document per line, and separated documents of YAML.
+/// With `-o json` and `-o yaml`, the documents of [`list`](Out::list) are printed as one array.
+/// Those of [`follow`](Out::follow), which has no end, are one line of JSON each, or a document of
+/// YAML each.
 #[derive(Debug)]
 pub(crate) struct DocumentStream {
     out: BufWriter<Stdout>,

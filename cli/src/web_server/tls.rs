@@ -25,14 +25,11 @@ impl ServerTls {
     /// Reads the files, in PEM. Only the owner may read the one of the key.
     pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self, CommandFailure> {
         private::check(key)?;
-        let text = |path: &Path| {
-            std::fs::read(path)
-                .map_err(|error| CommandFailure::usage(format!("{}: {error}", path.display())))
-        };
-        let (chain_text, key_text) = (text(certificate)?, text(key)?);
         let invalid = |path: &Path, error: &dyn fmt::Display| {
             CommandFailure::usage(format!("{}: {error}", path.display()))
         };
+        let text = |path: &Path| std::fs::read(path).map_err(|error| invalid(path, &error));
+        let (chain_text, key_text) = (text(certificate)?, text(key)?);
         let chain = CertificateDer::pem_slice_iter(&chain_text).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(|error| invalid(certificate, &error))?;
         if chain.is_empty() {
@@ -45,8 +42,7 @@ impl ServerTls {
             .map_err(|error| CommandFailure::usage(format!("TLS: {error}")))?
             .with_no_client_auth();
         let mut config = config.with_single_cert(chain, key_der).map_err(|error| {
-            CommandFailure::usage(format!("{}: {error}", certificate.display()))
-                .hint("the key has to be that of the first certificate")
+            invalid(certificate, &error).hint("the key has to be that of the first certificate")
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(TlsAcceptor::from(Arc::new(config))))

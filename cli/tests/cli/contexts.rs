@@ -20,6 +20,9 @@ async fn a_context_names_servers_and_rules() {
     zkc.run(&["-c", "careful", "set", "/app/a", "y"]).await.fails(2);
     zkc.run(&["-c", "careful", "--confirm", "prod", "set", "/app/a", "y"]).await.fails(2);
     zkc.run(&["-c", "careful", "--confirm", "careful", "set", "/app/a", "y"]).await.ok();
+    zkc.run(&["ctx", "add", "it's", "-s", &servers, "--confirm-changes"]).await.ok();
+    let told = zkc.run(&["-c", "it's", "set", "/app/a", "y"]).await.fails(2);
+    assert!(told.contains(r"(pass --confirm 'it'\''s')"), "{told}");
     zkc.run(&["ctx", "careful"]).await.ok();
     assert_eq!(zkc.run(&["get", "/app/a"]).await.ok(), "y\n");
     zkc.run(&["ctx", "rm", "prod"]).await.ok();

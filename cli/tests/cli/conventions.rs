@@ -2,8 +2,6 @@
 
 use std::process::Stdio;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
-
 use zk_curator_testing::TestServer;
 
 use crate::support::{Outcome, Zkc, end};
@@ -76,18 +74,13 @@ async fn a_failed_backup_writes_nothing_to_standard_output() {
     assert_eq!((written.code, &*written.stdout), (4, ""), "{written:?}");
 }
 
-/// `head` ends before it has read everything.
 #[tokio::test]
 async fn a_closed_pipe_is_no_failure() {
     let zkc = Zkc::start().await;
     // More than a pipe has room for.
     zkc.run_with(&["create", "/a", "-"], &"x\n".repeat(100_000)).await.ok();
     for format in ["table", "wide", "json", "jsonl", "yaml", "raw"] {
-        let mut child = zkc.command(&["get", "/a", "-o", format]).spawn().expect("zkc");
-        let mut stdout = BufReader::with_capacity(1, child.stdout.take().expect("stdout"));
-        stdout.fill_buf().await.expect("some output");
-        drop(stdout);
-        let outcome = end(child, "").await;
+        let outcome = zkc.run_with_closed_pipe(&["get", "/a", "-o", format]).await;
         assert_eq!((outcome.code, &*outcome.stderr), (0, ""), "{format}: {outcome:?}");
     }
 }
@@ -145,6 +138,11 @@ async fn a_secret_that_others_may_read_is_refused() {
         assert_eq!(outcome.code, code, "{mode:o}: {outcome:?}");
         assert!(code == 0 || outcome.stderr.contains("chmod 600"), "{outcome:?}");
     }
+    let named = zkc.file("it's secret");
+    std::fs::rename(&file, &named).expect("another name");
+    std::fs::set_permissions(&named, std::fs::Permissions::from_mode(0o644)).expect("a mode");
+    let told = zkc.run(&["--auth", "digest:@it's secret", "ls", "/"]).await.fails(2);
+    assert!(told.contains(r"(chmod 600 'it'\''s secret')"), "{told}");
 }
 
 #[tokio::test]

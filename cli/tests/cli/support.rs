@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use zk_curator_real::TempDir;
 use zk_curator_testing::TestServer;
@@ -116,6 +116,15 @@ impl Zkc {
     pub(crate) async fn run_with(&self, arguments: &[&str], input: &str) -> Outcome {
         let child = self.command(arguments).stdin(Stdio::piped()).spawn().expect("zkc");
         end(child, input).await
+    }
+
+    /// Runs a command whose reader ends before it has read everything, as `head` does.
+    pub(crate) async fn run_with_closed_pipe(&self, arguments: &[&str]) -> Outcome {
+        let mut child = self.command(arguments).spawn().expect("zkc");
+        let mut stdout = BufReader::with_capacity(1, child.stdout.take().expect("stdout"));
+        stdout.fill_buf().await.expect("some output");
+        drop(stdout);
+        end(child, "").await
     }
 }
 

@@ -108,6 +108,24 @@ async fn a_deadlock_is_shown_with_the_break_that_ends_it() {
     ben.close().await.expect("closed");
 }
 
+#[tokio::test]
+async fn a_break_is_shown_as_words_of_a_shell() {
+    let zkc = Zkc::start().await;
+    let (ann, ben) = (client(&zkc).await, client(&zkc).await);
+    let waits = [(&ann, &ben, "/locks/it's $(a)"), (&ben, &ann, "/locks/it's $(b)")];
+    for (holder, waiter, lock) in waits {
+        let contenders = format!("{lock}/lock-");
+        contender(holder, &contenders, "").await;
+        contender(waiter, &contenders, "").await;
+    }
+    let told = zkc.run(&["deadlocks"]).await;
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stdout.contains(r"  zkc break '/locks/it'\''s $("), "{told:?}");
+    assert!(told.stdout.contains("' --token 0x"), "{told:?}");
+    ann.close().await.expect("closed");
+    ben.close().await.expect("closed");
+}
+
 /// Creates a node that contends like those of a recipe, and that nobody looks after.
 async fn contender(zk: &CuratorFramework, path: &str, label: &str) -> String {
     let create = zk.create(path).creating_parents().mode(CreateMode::EphemeralSequential);
@@ -187,17 +205,28 @@ async fn a_waiter_that_does_not_watch_is_found() {
 #[cfg(unix)]
 #[tokio::test]
 async fn commands_under_locks_that_wait_for_each_other_are_found() {
+    const FIRST: Nested = (&["lock", "/locks/a", "--label", "job"], "zkc lock /locks/b -- true");
+    const SECOND: Nested = (&["lock", "/locks/b", "--label", "job"], "zkc lock /locks/a -- true");
+    expect_deadlock([FIRST, SECOND], ["/locks/a", "/locks/b"]).await;
+}
+
+/// A command, and the command that it runs.
+#[cfg(unix)]
+type Nested = (&'static [&'static str], &'static str);
+
+/// Checks that a deadlock of two commands is found, at the nodes where they wait for each other.
+#[cfg(unix)]
+async fn expect_deadlock(commands: [Nested; 2], nodes: [&str; 2]) {
     use std::process::Stdio;
 
     use crate::running::{Running, zkc as start};
 
     let zkc = Zkc::start().await;
-    let nested = |outer: &str, inner: &str| {
-        let script = format!("echo ready; read x; exec zkc lock {inner} -- true");
-        let arguments = ["lock", outer, "--label", "job", "--", "sh", "-c", &script];
+    let mut both = commands.map(|(outer, inner)| {
+        let script = format!("echo ready; read x; exec {inner}");
+        let arguments = [outer, &["--", "sh", "-c", script.as_str()]].concat();
         Running::spawn(start(&zkc.servers, &arguments).stdin(Stdio::piped()))
-    };
-    let mut both = [nested("/locks/a", "/locks/b"), nested("/locks/b", "/locks/a")];
+    });
     for one in &mut both {
         assert_eq!(one.line().await, "ready");
     }
@@ -205,52 +234,26 @@ async fn commands_under_locks_that_wait_for_each_other_are_found() {
     for one in &mut both {
         one.write("\n").await;
     }
-    let count = |probe: &zk_curator_testing::Probe| {
-        ["/locks/a", "/locks/b"].map(|lock| probe.children(lock).len())
-    };
+    let count = |probe: &zk_curator_testing::Probe| nodes.map(|node| probe.children(node).len());
     zkc.server.until(|probe| count(probe) == [2, 2]).await;
     let found = zkc.run(&["deadlocks"]).await;
-    assert_eq!(found.code, 1, "{found:?}");
-    assert!(found.stdout.contains("2 sessions cannot continue"), "{found:?}");
+    assert_eq!(found.code, 1, "{commands:?}: {found:?}");
+    assert!(found.stdout.contains("2 sessions cannot continue"), "{commands:?}: {found:?}");
 }
 
 /// A candidate below a lock waits, and a member below a lock passes the lock on to its command.
 #[cfg(unix)]
 #[tokio::test]
 async fn candidates_and_members_under_locks_are_found() {
-    use std::process::Stdio;
-
-    use crate::running::{Running, zkc as start};
-
-    const LOCK: (&[&str], &str) = (&["lock", "/other"], "zkc lock /locks/a -- true");
-    const ELECT: (&[&str], &str) =
+    const LOCK: Nested = (&["lock", "/other"], "zkc lock /locks/a -- true");
+    const ELECT: Nested =
         (&["elect", "/other", "--id", "b", "--once"], "zkc lock /locks/a -- true");
     for (inner, other) in [
         ("zkc elect /other --id a --once -- true", ELECT),
         ("zkc group join /members m -- zkc lock /other -- true", LOCK),
     ] {
-        let zkc = Zkc::start().await;
-        let nested = |(outer, inner): (&[&str], &str)| {
-            let script = format!("echo ready; read x; exec {inner}");
-            let mut arguments = outer.to_vec();
-            arguments.extend(["--", "sh", "-c", script.as_str()]);
-            Running::spawn(start(&zkc.servers, &arguments).stdin(Stdio::piped()))
-        };
-        let mut both = [nested((&["lock", "/locks/a"][..], inner)), nested(other)];
-        for one in &mut both {
-            assert_eq!(one.line().await, "ready");
-        }
-        assert_eq!(zkc.run(&["deadlocks"]).await.ok(), "no deadlock\n");
-        for one in &mut both {
-            one.write("\n").await;
-        }
-        let count = |probe: &zk_curator_testing::Probe| {
-            ["/locks/a", "/other"].map(|path| probe.children(path).len())
-        };
-        zkc.server.until(|probe| count(probe) == [2, 2]).await;
-        let found = zkc.run(&["deadlocks"]).await;
-        assert_eq!(found.code, 1, "{inner}: {found:?}");
-        assert!(found.stdout.contains("2 sessions cannot continue"), "{inner}: {found:?}");
+        let first: Nested = (&["lock", "/locks/a"], inner);
+        expect_deadlock([first, other], ["/locks/a", "/other"]).await;
     }
 }
 

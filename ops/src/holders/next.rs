@@ -1,6 +1,5 @@
 //! The commands that may help a recipe that does not move.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use zk_curator_recipes::inspect::{Contender, Finding, RecipeKind};
@@ -8,6 +7,7 @@ use zk_curator_recipes::inspect::{Contender, Finding, RecipeKind};
 use super::contenders::{LOCKS, LOCKS_AND_ELECTIONS, deaf, persistent};
 use super::facts::SessionFacts;
 use crate::node;
+use crate::text::shell_word;
 
 /// The most persistent contenders, and the most readers, for which commands are returned.
 const NAMED: usize = 3;
@@ -48,7 +48,7 @@ pub fn next_steps(finding: &Finding, facts: &SessionFacts, all: bool) -> (Vec<Ne
     for holder in holders.iter().take(most) {
         let listens = deaf(finding.library, holder).is_none() && facts.may_listen(holder);
         if listens && !holder.is_revoked {
-            let command = format!("zkc revoke {}", quoted(&holder.path));
+            let command = format!("zkc revoke {}", shell_word(&holder.path));
             next.push(NextStep { command, effect: "asks the holder to release it" });
         }
         next.extend(break_it(holder));
@@ -59,7 +59,7 @@ pub fn next_steps(finding: &Finding, facts: &SessionFacts, all: bool) -> (Vec<Ne
 
 /// Returns the commands that look who made a persistent node, and delete it.
 fn remove(finding: &Finding, contender: &Contender) -> Vec<NextStep> {
-    let path = quoted(&contender.path);
+    let path = shell_word(&contender.path);
     let is_broken = LOCKS_AND_ELECTIONS.contains(&finding.kind);
     let delete = break_it(contender).filter(|_| is_broken);
     let delete = delete
@@ -70,17 +70,8 @@ fn remove(finding: &Finding, contender: &Contender) -> Vec<NextStep> {
 
 fn break_it(contender: &Contender) -> Option<NextStep> {
     let token = node::hex(contender.token()?.get());
-    let command = format!("zkc break {} --token {token}", quoted(&contender.path));
+    let command = format!("zkc break {} --token {token}", shell_word(&contender.path));
     Some(NextStep { command, effect: "deletes this node only" })
-}
-
-/// Returns a path as one word of a shell. Anybody who may create a node chooses its name.
-fn quoted(path: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_-.,:=@%+".contains(c);
-    if path.chars().all(is_plain) {
-        return Cow::Borrowed(path);
-    }
-    Cow::Owned(format!("'{}'", path.replace('\'', r"'\''")))
 }
 
 #[cfg(test)]
@@ -112,17 +103,5 @@ mod tests {
         assert_eq!(next(&lock), expected);
         let ghost = Node::new("/a").with(contender("/a/lock-0000000001", 0));
         assert!(next(&ghost)[0].starts_with("zkc stat /a/lock-0000000001  (when it was made"));
-    }
-
-    #[test]
-    fn names_are_words_of_a_shell() {
-        for (path, word) in [
-            ("/a/_c_1f-lock-0000000001", "/a/_c_1f-lock-0000000001"),
-            ("/a b;rm -rf $HOME", "'/a b;rm -rf $HOME'"),
-            ("/it's", r"'/it'\''s'"),
-            ("/ü", "'/ü'"),
-        ] {
-            assert_eq!(quoted(path), word);
-        }
     }
 }

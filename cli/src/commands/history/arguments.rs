@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use clap::Args;
-use zk_curator::SessionId;
 use zk_curator_ops::history::{self, At, Files};
 
 use crate::exit::CommandFailure;
 use crate::node::parse_id;
+pub(super) use crate::node::parse_session as session;
+use crate::output::shell_word;
 use crate::output::time::now_ms;
+use crate::past::TimeOrAge;
 
 /// The number of times that files are found, if the server removes one of them each time.
 const ATTEMPTS: u32 = 3;
@@ -56,23 +58,24 @@ impl FileArguments {
 
     /// Returns the arguments as a shell reads them.
     pub(super) fn words(&self) -> String {
-        let log_dir = self.log_dir.as_ref().map(|dir| format!(" --log-dir {}", dir.display()));
-        format!("{}{}", self.dir.display(), log_dir.unwrap_or_default())
+        let word = |dir: &Path| shell_word(&dir.display().to_string()).into_owned();
+        let log_dir = self.log_dir.as_ref().map(|dir| format!(" --log-dir {}", word(dir)));
+        format!("{}{}", word(&self.dir), log_dir.unwrap_or_default())
     }
 }
 
 /// Parses a time, in milliseconds since 1970.
 pub(super) fn time(text: &str) -> Result<i64, String> {
-    if let Ok(ago) = humantime::parse_duration(text) {
-        let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
-        return Ok(now_ms().saturating_sub(ago));
+    match text.parse::<TimeOrAge>()? {
+        TimeOrAge::Age(age) => {
+            let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+            Ok(now_ms().saturating_sub(age))
+        }
+        TimeOrAge::Time(time) => {
+            let since = time.duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+            i64::try_from(since.as_millis()).map_err(|error| error.to_string())
+        }
     }
-    let time = humantime::parse_rfc3339_weak(text).map_err(|_| {
-        "write a time in UTC, such as 2026-11-30T14:02:00Z, or the time since then, such as 10m"
-            .to_owned()
-    })?;
-    let since = time.duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-    i64::try_from(since.as_millis()).map_err(|error| error.to_string())
 }
 
 /// Parses a moment: a transaction in hexadecimal, or a time.
@@ -90,11 +93,6 @@ pub(super) fn zxids(text: &str) -> Result<RangeInclusive<i64>, String> {
     let first = if first.is_empty() { i64::MIN } else { id(first)? };
     let last = if last.is_empty() { i64::MAX } else { id(last)? };
     Ok(first..=last)
-}
-
-/// Parses a session.
-pub(super) fn session(text: &str) -> Result<SessionId, String> {
-    parse_id(text).map(SessionId::new).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use zk_curator_ops::history::{At, Difference, NodeRef};
 
 use super::arguments::{self, FileArguments};
@@ -68,20 +68,15 @@ fn item(difference: &Difference<'_>, with_data: bool) -> StreamItem {
         text.push_str("  ");
         text.push_str(&what.join(", "));
     }
-    let bytes = |node: Option<&NodeRef<'_>>| node.and_then(|node| node.data().map(<[u8]>::to_vec));
     let mut value = json!({ "change": sign, "path": path, "what": what });
     if with_data {
-        let (before, after) = (bytes(before), bytes(after));
-        for line in show::data_lines(before.as_deref(), after.as_deref()) {
+        let (before, after) = (before.and_then(NodeRef::data), after.and_then(NodeRef::data));
+        for line in show::data_lines(before, after) {
             text.push_str("\n    ");
             text.push_str(&line);
         }
-        value["before"] = data_value(before.as_deref());
-        value["after"] = data_value(after.as_deref());
+        value["before"] = json!(before.map(data::value));
+        value["after"] = json!(after.map(data::value));
     }
     StreamItem { text, value, name: Some(path) }
-}
-
-fn data_value(bytes: Option<&[u8]>) -> Value {
-    bytes.map_or(Value::Null, data::value)
 }

@@ -9,7 +9,6 @@ use super::filter::ChangeFilter;
 use super::show;
 use crate::app::App;
 use crate::exit::CommandFailure;
-use crate::node::hex;
 use crate::output::CommandOutput;
 use crate::output::stream::DocumentStream;
 
@@ -78,7 +77,7 @@ fn notice(
     stream.flush()?;
     match event {
         FollowEvent::Gap(gap) => {
-            app.out().warn(format!("transactions are missing after {}: {gap}", hex(gap.after)));
+            show::name_missing(app, std::slice::from_ref(gap), &[]);
         }
         FollowEvent::Skipped(skipped) => {
             show::name_missing(app, &[], [skipped]);

@@ -1,14 +1,14 @@
 use bytes::Bytes;
 use clap::Args;
 use serde_json::json;
-use zk_curator_ops::history::At;
+use zk_curator_ops::history::{At, Error};
 
 use super::arguments::{self, FileArguments};
 use super::replay::replay;
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::node::hex;
-use crate::output::data::{self, As};
+use crate::output::data::{self, DataForm};
 use crate::output::{CommandOutput, TextReport, time};
 use crate::{node, path};
 
@@ -27,12 +27,8 @@ pub(crate) struct HistoryGet {
     /// Also show the metadata and the access control list
     #[arg(long)]
     stat: bool,
-    /// Form of the data [default: text, or a dump of the bytes]
-    #[arg(long = "as", value_enum, value_name = "FORM")]
-    form: Option<As>,
-    /// Print the bytes unchanged; the same as `--output raw`
-    #[arg(long)]
-    raw: bool,
+    #[command(flatten)]
+    form: DataForm,
 }
 
 impl HistoryGet {
@@ -40,17 +36,12 @@ impl HistoryGet {
         let at = self.at.unwrap_or(At::Latest);
         let (replayed, exit) = replay(app, &self.files, &self.path, at)?;
         let Some(found) = replayed.tree.get(&self.path) else {
-            return Err(CommandFailure::no_node(&self.path)
-                .hint(format!("after transaction {}", hex(replayed.zxid))));
+            return Err(Error::NoSuchNode { path: self.path, zxid: replayed.zxid }.into());
         };
-        let is_null = found.data().is_none();
         let bytes = found.data().map(Bytes::copy_from_slice).unwrap_or_default();
-        let mut text = match self.form {
-            Some(form) => data::show_as(&bytes, form)?,
-            None => data::show(&data::plain(&bytes)),
-        };
+        let mut text = self.form.text(&bytes)?;
         let mut value = super::tree::value(&found);
-        value["data"] = if is_null { json!(null) } else { data::value(&bytes) };
+        value["data"] = json!(found.data().map(data::value));
         value["zxid"] = json!(hex(replayed.zxid));
         value["time"] = json!(replayed.time_ms.map(time::exact));
         if self.stat {
@@ -67,8 +58,8 @@ impl HistoryGet {
             text.push_str(&format!("{:<14}{}\n", "acl", acl.join(",")));
             value["acl"] = json!(acl);
         }
-        let report = TextReport::new(text, value).names([self.path]).raw(bytes);
-        let report = if self.raw { report.only_raw() } else { report };
+        let report = TextReport::new(text, value).names([self.path]);
+        let report = self.form.with_bytes(report, bytes);
         Ok(CommandOutput::from(report).with_exit(exit))
     }
 }

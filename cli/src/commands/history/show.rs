@@ -177,15 +177,17 @@ pub(super) fn value(change: &Change, with_data: bool) -> Value {
     })
 }
 
+/// Returns the session that owns a node, and its time to live in milliseconds.
+pub(super) fn owner_values(owner: Owner) -> (Option<String>, Option<i64>) {
+    match owner {
+        Owner::Session(session) => (Some(session.to_string()), None),
+        Owner::Ttl { ttl_ms } => (None, Some(ttl_ms)),
+        _ => (None, None),
+    }
+}
+
 fn state_value(state: &NodeState, with_data: bool) -> Value {
-    let owner = match state.owner {
-        Some(Owner::Session(session)) => Some(session.to_string()),
-        _ => None,
-    };
-    let ttl_ms = match state.owner {
-        Some(Owner::Ttl { ttl_ms }) => Some(ttl_ms),
-        _ => None,
-    };
+    let (owner, ttl_ms) = state.owner.map(owner_values).unwrap_or_default();
     let mut value = json!({
         "kind": state.owner.map(Owner::kind),
         "owner": owner,

@@ -1,9 +1,10 @@
 use clap::Args;
 use serde_json::{Value, json};
-use zk_curator_ops::history::{At, NodeRef, Owner};
+use zk_curator_ops::history::{At, Error, NodeRef};
 
 use super::arguments::{self, FileArguments};
 use super::replay::replay;
+use super::show;
 use crate::app::App;
 use crate::args::OutputFormat;
 use crate::exit::CommandFailure;
@@ -35,8 +36,7 @@ impl HistoryTree {
         let at = self.at.unwrap_or(At::Latest);
         let (replayed, exit) = replay(app, &self.files, &self.path, at)?;
         if replayed.tree.get(&self.path).is_none() {
-            return Err(CommandFailure::no_node(&self.path)
-                .hint(format!("after transaction {}", hex(replayed.zxid))));
+            return Err(Error::NoSuchNode { path: self.path, zxid: replayed.zxid }.into());
         }
         let is_wide = app.out().format == OutputFormat::Wide;
         let deepest = self.depth.unwrap_or(usize::MAX);
@@ -108,11 +108,7 @@ fn facts(node: &NodeRef<'_>) -> String {
 /// Returns a node for programs.
 pub(super) fn value(node: &NodeRef<'_>) -> Value {
     let stat = node.stat();
-    let (owner, ttl_ms) = match node.owner() {
-        Owner::Session(session) => (Some(session.to_string()), None),
-        Owner::Ttl { ttl_ms } => (None, Some(ttl_ms)),
-        _ => (None, None),
-    };
+    let (owner, ttl_ms) = show::owner_values(node.owner());
     json!({
         "path": node.path(),
         "kind": node.owner().kind(),

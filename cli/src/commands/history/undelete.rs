@@ -42,7 +42,7 @@ pub(crate) struct HistoryUndelete {
     /// Create the nodes again
     #[arg(long)]
     apply: bool,
-    /// With --apply, print what would happen, and change nothing
+    /// Print what --apply would do, and change nothing. It needs --apply
     #[arg(long, requires = "apply")]
     dry_run: bool,
     /// Treatment of nodes that exist and differ
@@ -65,7 +65,8 @@ impl HistoryUndelete {
         let is_partial = show::name_missing(app, &recovered.gaps, &[])
             | show::name_missing(app, &replayed.gaps, &replayed.skipped);
         let exit = if is_partial { Exit::PARTLY } else { Exit::DONE };
-        let text = self.text(&recovered);
+        let counts = recovered.counts();
+        let text = self.text(&recovered, counts);
         if self.apply {
             app.out().say(&text);
             return self.restore(app, &recovered, exit).await;
@@ -77,7 +78,7 @@ impl HistoryUndelete {
         } else {
             report.push_str("\npass --into FILE to write a backup, or --apply to create the nodes");
         }
-        let value = self.value(&recovered);
+        let value = self.value(&recovered, counts);
         let paths = recovered.replayed.tree.walk(&self.path).map(|node| node.path());
         let report = TextReport::new(report, value).names(paths.collect::<Vec<_>>());
         Ok(CommandOutput::from(report).with_exit(exit))
@@ -106,8 +107,8 @@ impl HistoryUndelete {
         Ok(if exit == Exit::PARTLY { output.with_exit(exit) } else { output })
     }
 
-    fn text(&self, recovered: &Recovered) -> String {
-        let RecoveredCounts { nodes, ephemerals, containers, ttls, bytes, .. } = recovered.counts();
+    fn text(&self, recovered: &Recovered, counts: RecoveredCounts) -> String {
+        let RecoveredCounts { nodes, ephemerals, containers, ttls, bytes, .. } = counts;
         let (zxid, time_ms) = recovered.moment();
         let when = time_ms.map(|ms| format!(" at {}", time::exact(ms))).unwrap_or_default();
         let path = printable(&self.path);
@@ -133,8 +134,8 @@ impl HistoryUndelete {
         lines.join("\n")
     }
 
-    fn value(&self, recovered: &Recovered) -> Value {
-        let RecoveredCounts { nodes, ephemerals, containers, ttls, bytes, .. } = recovered.counts();
+    fn value(&self, recovered: &Recovered, counts: RecoveredCounts) -> Value {
+        let RecoveredCounts { nodes, ephemerals, containers, ttls, bytes, .. } = counts;
         let (zxid, time_ms) = recovered.moment();
         json!({
             "path": self.path,

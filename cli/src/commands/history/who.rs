@@ -9,7 +9,7 @@ use super::arguments::{self, FileArguments};
 use super::show;
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{CommandOutput, TextReport, data, printable, time};
+use crate::output::{CommandOutput, TextReport, data, printable, shell_word, time};
 use crate::path;
 
 /// The most ephemeral nodes and changes that are shown without --all.
@@ -178,6 +178,7 @@ impl HistoryWho {
     /// Returns the commands that may help.
     fn next(&self, explained: &Explained) -> Vec<String> {
         let (files, path) = (self.files.words(), printable(&self.path));
+        let path = shell_word(&path);
         let mut next = Vec::new();
         if explained.deletion.is_some() {
             next.push(format!("zkc history undelete {files} {path}  (shows what comes back)"));

@@ -76,6 +76,34 @@ async fn the_session_and_the_cause_are_named() {
     assert!(none.contains("no change of /none"), "{none}");
 }
 
+/// Anybody who may create a node chooses its name.
+#[cfg(unix)]
+#[tokio::test]
+async fn proposed_commands_are_words_of_a_shell() {
+    const NODE: &str = r#"/it's $(touch made) `touch made`; "a""#;
+    const WORD: &str = r#"'/it'\''s $(touch made) `touch made`; "a"'"#;
+    let zkc = Zkc::start().await;
+    let mut journal = Journal::new(1);
+    journal.open(SCRIPT, 30_000);
+    journal.create(SCRIPT, NODE, "");
+    journal.delete(SCRIPT, NODE);
+    std::fs::create_dir(zkc.file("a server")).expect("a folder");
+    journal.write(&zkc.file("logs; touch made"));
+    let who = ["history", "who", "a server", "--log-dir", "logs; touch made", NODE];
+    let told = zkc.run(&who).await.ok();
+    let undelete = format!("zkc history undelete 'a server' --log-dir 'logs; touch made' {WORD}");
+    assert!(told.contains(&undelete), "{told}");
+    let proposed = told.lines().filter_map(|line| line.find("zkc history ").map(|at| &line[at..]));
+    let proposed: Vec<_> = proposed.filter_map(|line| line.rsplit_once("  (")).collect();
+    assert_eq!(proposed.len(), 2, "{told}");
+    for (command, _) in proposed {
+        let child = zkc.program("sh", &["-c", command]).spawn().expect("sh");
+        let told = end(child, "").await.ok();
+        assert!(told.contains(NODE), "{command}: {told}");
+    }
+    assert!(!zkc.file("made").exists());
+}
+
 #[tokio::test]
 async fn the_incident_of_the_guide_is_true() {
     crate::transcripts::follow("history.md", &with_incident().await).await;
@@ -118,6 +146,7 @@ async fn filters_of_times_and_sessions_are_combined() {
     assert_eq!(count(&[]).await, 17);
     assert_eq!(count(&["--op", "error"]).await, 1);
     assert_eq!(count(&["--session", "0x1000000000000003"]).await, 4);
+    assert_eq!(count(&["--session", "1000000000000003"]).await, 4);
     assert_eq!(count(&["--since", "2026-11-30T14:02:01Z"]).await, 8);
     assert_eq!(count(&["--until", "2026-11-30T14:02:00Z"]).await, 0);
     assert_eq!(count(&["--zxid", "0x2..0x3"]).await, 2);
@@ -134,11 +163,7 @@ async fn a_closed_pipe_ends_a_log_quietly() {
     }
     journal.write(&zkc.file("zk"));
     for format in ["table", "json", "jsonl", "yaml"] {
-        let mut child = zkc.command(&["history", "log", "zk", "-o", format]).spawn().expect("zkc");
-        let mut stdout = BufReader::with_capacity(1, child.stdout.take().expect("stdout"));
-        stdout.fill_buf().await.expect("some output");
-        drop(stdout);
-        let outcome = end(child, "").await;
+        let outcome = zkc.run_with_closed_pipe(&["history", "log", "zk", "-o", format]).await;
         assert_eq!((outcome.code, &*outcome.stderr), (0, ""), "{format}: {outcome:?}");
     }
 }
