@@ -2,15 +2,12 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use zk_curator::ErrorKind;
+use zk_curator_ops::tree::quota;
 
 use crate::app::App;
 use crate::exit::CommandFailure;
 use crate::output::{CommandOutput, OutputColumn, Rows, number, text};
 use crate::path;
-
-const ROOT: &str = "/zookeeper/quota";
-const LIMITS: &str = "zookeeper_limits";
-const STATS: &str = "zookeeper_stats";
 
 /// The arguments of `zkc quota`.
 #[derive(Debug, Args)]
@@ -47,7 +44,7 @@ impl Quota {
         }
         // Quotas are nodes of the servers, outside of every namespace.
         let path = zk.server_path(&self.path);
-        let (limits, stats) = (node(&path, LIMITS), node(&path, STATS));
+        let (limits, stats) = (quota::limits_path(&path), quota::stats_path(&path));
         let changes =
             [self.nodes, self.bytes, self.hard_nodes, self.hard_bytes].iter().any(Option::is_some);
         if self.remove {
@@ -59,19 +56,15 @@ impl Quota {
             self.change(app, &path, &limits, &stats).await?;
         }
         let zk = zk.using_namespace("")?;
-        let limit = numbers(&zk.get_data(&limits).undecompressed().await?);
-        let used = numbers(&zk.get_data(&stats).undecompressed().await?);
-        let of =
-            |numbers: &BTreeMap<String, i64>, key| numbers.get(key).copied().filter(|n| *n >= 0);
+        let limit = zk.get_data(&limits).undecompressed().await?;
+        let used = zk.get_data(&stats).undecompressed().await?;
         let mut rows = Rows::new(COLUMNS);
-        for (name, key, hard) in
-            [("nodes", "count", "countHardLimit"), ("bytes", "bytes", "byteHardLimit")]
-        {
+        for line in quota::usage(&limit, &used) {
             rows.push(vec![
-                name.into(),
-                of(&used, key).into(),
-                of(&limit, key).into(),
-                of(&limit, hard).into(),
+                line.of.into(),
+                line.used.into(),
+                line.limit.into(),
+                line.hard_limit.into(),
             ]);
         }
         Ok(rows.into())
@@ -87,7 +80,7 @@ impl Quota {
     ) -> Result<(), CommandFailure> {
         let zk = app.zk_to_change().await?.using_namespace("")?;
         let (before, version) = match zk.get_data(limits).undecompressed().with_stat().await {
-            Ok((data, stat)) => (numbers(&data), Some(stat.version)),
+            Ok((data, stat)) => (quota::numbers(&data), Some(stat.version)),
             Err(error) if error.kind() == ErrorKind::NoNode => (BTreeMap::new(), None),
             Err(error) => return Err(error.into()),
         };
@@ -107,39 +100,11 @@ impl Quota {
                 zk.set_data(limits, data).uncompressed().version(version).await?;
             }
             None => {
-                zk.create(format!("{ROOT}{path}")).creating_parents().idempotent().await?;
+                zk.create(format!("{}{path}", quota::ROOT)).creating_parents().idempotent().await?;
                 let transaction = zk.transaction().uncompressed().create(limits, data);
                 transaction.create(stats, "count=0,bytes=0").commit().await?;
             }
         }
         Ok(())
-    }
-}
-
-fn node(path: &str, name: &str) -> String {
-    format!("{ROOT}{path}/{name}")
-}
-
-/// Parses `count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7`. Other parts are skipped.
-fn numbers(data: &[u8]) -> BTreeMap<String, i64> {
-    let text = String::from_utf8_lossy(data);
-    let part = |part: &str| {
-        let (key, number) = part.split_once('=')?;
-        Some((key.trim().to_owned(), number.trim_end_matches('=').trim().parse().ok()?))
-    };
-    text.split([',', ';']).filter_map(part).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_a_quota() {
-        let quota = numbers(b"count=5,bytes=-1=;countHardLimit=7;x;byteHardLimit=y");
-        assert_eq!(quota.get("count"), Some(&5));
-        assert_eq!(quota.get("bytes"), Some(&-1));
-        assert_eq!(quota.get("countHardLimit"), Some(&7));
-        assert_eq!(quota.get("byteHardLimit"), None);
     }
 }
