@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use flate2::bufread::MultiGzDecoder;
+use zk_curator_ops::data::hex;
 
-use super::dump::dump;
 use super::json::{JsonLine, json_lines};
 use super::size::size;
 use super::text::visible_data;
@@ -129,7 +129,7 @@ impl DataView {
                 _ => label,
             };
             let cut = cut(shown.len(), length, is_complete);
-            return Self { form, label, lines: Vec::new(), text: dump(shown), cut, is_dump: true };
+            return Self { form, label, lines: Vec::new(), text: hex(shown), cut, is_dump: true };
         };
         let shown = beginning(text, MOST_SHOWN);
         let is_whole = is_complete && shown.len() == length;
@@ -277,6 +277,17 @@ mod tests {
         assert!(view.label.ends_with(", of the class a.B"), "{}", view.label);
         let lie = data_view(b"\xac\xed\x00\x05sr\xff\xffa.B", false, false);
         assert!(lie.label.ends_with(", of the class a.B"), "{}", lie.label);
+    }
+
+    #[test]
+    fn a_line_of_a_dump_has_16_bytes() {
+        let dumped = |data: &[u8]| data_view(data, false, true).text;
+        assert_eq!(
+            dumped(b"\x00ab"),
+            "00000000  00 61 62                                         .ab\n"
+        );
+        assert_eq!(dumped(&[b'x'; 33]).lines().count(), 3);
+        assert_eq!(hex(b""), "");
     }
 
     #[test]

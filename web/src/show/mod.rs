@@ -3,7 +3,6 @@
 mod acl;
 mod chart;
 mod data;
-mod dump;
 mod group;
 mod json;
 mod kind;

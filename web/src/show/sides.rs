@@ -1,7 +1,8 @@
 //! Two values side by side, line by line.
 
+use zk_curator_ops::data::hex;
+
 use super::data::opened;
-use super::dump::dump;
 use super::json::json_lines;
 use super::text::visible_data;
 
@@ -44,7 +45,7 @@ pub(crate) fn value_lines(data: &[u8], is_complete: bool) -> Vec<String> {
     };
     let text = text.filter(|text| text.chars().all(is_text));
     let Some(text) = text else {
-        return dump(&data[..data.len().min(MOST_DUMPED)]).lines().map(ToOwned::to_owned).collect();
+        return hex(&data[..data.len().min(MOST_DUMPED)]).lines().map(ToOwned::to_owned).collect();
     };
     if let Some(lines) = json_lines(text, MOST_LINES) {
         let mut depth = 0_usize;
