@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use flate2::bufread::MultiGzDecoder;
-use zk_curator_ops::data::hex;
+use zk_curator_ops::data::{hex, is_gzip};
 
 use super::json::{JsonLine, json_lines};
 use super::size::size;
@@ -64,7 +64,7 @@ pub(crate) struct Gzip {
 /// Opens gzip. Reads at most `limit` bytes of content, whatever the data claim. `None` if the data
 /// are not gzip, or are damaged.
 pub(crate) fn opened(data: &[u8], limit: usize) -> Option<Gzip> {
-    if !data.starts_with(&[0x1f, 0x8b, 8]) {
+    if !is_gzip(data) {
         return None;
     }
     let most = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -120,9 +120,10 @@ impl DataView {
     fn of(data: &[u8], length: usize, is_complete: bool, label: String, as_dump: bool) -> Self {
         let text = text_of(data, is_complete).filter(|_| !as_dump);
         let Some(text) = text else {
-            let form = if java_class(data).is_some() { DataForm::Java } else { DataForm::Binary };
+            let class = java_class(data);
+            let form = if class.is_some() { DataForm::Java } else { DataForm::Binary };
             let shown = &data[..data.len().min(MOST_DUMPED)];
-            let label = match java_class(data) {
+            let label = match class {
                 Some(class) if !as_dump => {
                     format!("{label}, of the class {}", visible_data(&class))
                 }
@@ -170,9 +171,9 @@ impl DataForm {
     }
 }
 
-/// Returns the text, if the data are text: UTF-8 without control characters. The last character may
-/// be cut.
-fn text_of(data: &[u8], is_complete: bool) -> Option<&str> {
+/// Returns the text, if the data are text: UTF-8 without control characters. The last character of
+/// data that are not complete may be cut.
+pub(crate) fn text_of(data: &[u8], is_complete: bool) -> Option<&str> {
     let text = match std::str::from_utf8(data) {
         Ok(text) => text,
         Err(error) if error.error_len().is_none() && !is_complete => {

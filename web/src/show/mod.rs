@@ -15,7 +15,7 @@ mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
 pub(crate) use chart::{Chart, ChartPoint, ChartSeries, ChartSpan, ChartTexts, number};
-pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
+pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened, text_of};
 pub(crate) use group::RecipeGroup;
 pub(crate) use kind::{NodeKind, is_sequential, sequence_of};
 pub(crate) use quota::{QuotaLine, quota_lines};
