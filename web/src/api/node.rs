@@ -2,10 +2,9 @@
 
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use zk_curator::{Acl, Stat};
+use zk_curator_ops::data::value;
 
 use crate::problem::{Problem, RequestResult};
 use crate::reads::{DataRead, NodeRead};
@@ -63,13 +62,6 @@ pub(crate) fn node_json(path: &str, node: &NodeRead, is_redacted: bool) -> Respo
         "children": node.kinds.total,
     });
     json_response(&body, Some(etag(node.stat.version)))
-}
-
-fn value(data: &[u8]) -> Value {
-    match std::str::from_utf8(data) {
-        Ok(text) => json!({ "text": text }),
-        Err(_) => json!({ "base64": STANDARD.encode(data) }),
-    }
 }
 
 /// The identities are those of the page: without hashes of passwords.

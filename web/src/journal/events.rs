@@ -5,12 +5,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::response::sse::Event;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures_util::stream::{Stream, unfold};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use zk_curator::internal::sleep_until;
+use zk_curator_ops::data;
 
 use super::book::RecordedChange;
 use super::journals::JournalView;
@@ -92,14 +91,11 @@ fn value(value: &JournalValue) -> Value {
         JournalValue::Absent | JournalValue::Data { is_null: true, .. } => Value::Null,
         JournalValue::Unknown => json!({ "hidden": "unknown" }),
         JournalValue::Hidden => json!({ "hidden": "redacted" }),
-        JournalValue::Data { data, length, .. } => {
-            let is_cut = data.len() < *length;
-            match std::str::from_utf8(data) {
-                Ok(text) => json!({ "text": text, "length": length, "cut": is_cut }),
-                Err(_) => {
-                    json!({ "base64": STANDARD.encode(data), "length": length, "cut": is_cut })
-                }
-            }
+        JournalValue::Data { data: kept, length, .. } => {
+            let mut shown = data::value(kept);
+            shown["length"] = (*length).into();
+            shown["cut"] = (kept.len() < *length).into();
+            shown
         }
     }
 }
