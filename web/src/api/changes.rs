@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 
 use super::watch::KEEP_ALIVE;
 use crate::journal::{NoJournal, events};
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -30,6 +29,5 @@ pub(crate) async fn changes(State(web): State<Arc<Web>>, visit: Visit) -> Reques
 
 fn full() -> Problem {
     let detail = "Too many paths are followed, or too many pages are live. Try again later.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "No changes", detail)
+    Problem::no_place("No changes", detail)
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 
 use crate::live::{NoRoom, Scope, events};
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -30,6 +29,5 @@ pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestR
 
 pub(super) fn full() -> Problem {
     let detail = "Too many pages are live. This page shows the state in which it was loaded.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "No live page", detail)
+    Problem::no_place("No live page", detail)
 }

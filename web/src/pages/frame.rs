@@ -6,7 +6,7 @@ use tracing::error;
 
 use crate::live::Scope;
 use crate::paths::url_of;
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::Problem;
 use crate::security::{Means, Viewer};
 use crate::show::{duration, visible};
 use crate::state::Web;
@@ -160,9 +160,8 @@ pub(super) fn render(page: &impl Template) -> Response {
         Ok(text) => Html(text).into_response(),
         Err(why) => {
             error!(%why, "a page of the web explorer cannot be rendered");
-            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
             let detail = "The page cannot be rendered.";
-            Problem::new(status, ProblemKind::Usage, "Internal error", detail).into_response()
+            Problem::internal("Internal error", detail).into_response()
         }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
@@ -14,7 +13,7 @@ use crate::journal::{
 };
 use crate::live::Freshness;
 use crate::paths::url_of;
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::show::{SideRow, now_ms, sides, size, value_lines, visible, when};
 use crate::state::Web;
 use crate::visit::Visit;
@@ -198,8 +197,7 @@ fn lines(value: &JournalValue) -> Vec<String> {
 fn full() -> Problem {
     let detail = "The changes of too many paths are recorded. Try again when other users have \
                   closed their pages.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "No place for a record", detail)
+    Problem::no_place("No place for a record", detail)
 }
 
 #[cfg(test)]

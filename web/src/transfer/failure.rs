@@ -58,8 +58,7 @@ pub(crate) fn problem_of(error: &Error) -> Problem {
 
 fn failed(operation: &str, source: &std::io::Error) -> Problem {
     let detail = format!("The explorer cannot {operation} a temporary file: {source}.");
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    Problem::new(status, ProblemKind::Usage, "No space for temporary files", detail)
+    Problem::internal("No space for temporary files", detail)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use flate2::bufread::MultiGzDecoder;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
@@ -14,7 +14,7 @@ use super::multipart::Multipart;
 use super::uploads::{UploadFile, Uploads};
 use super::work::until_gone;
 use crate::fields::Fields;
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::security::ChangePermit;
 
 /// The bytes of a form in addition to its file.
@@ -92,8 +92,7 @@ fn is_small(path: &Path, most: u64) -> io::Result<bool> {
 
 fn failed(why: &io::Error) -> Problem {
     let detail = format!("The explorer cannot store the file: {why}.");
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    Problem::new(status, ProblemKind::Usage, "No space for the file", detail)
+    Problem::internal("No space for the file", detail)
 }
 
 #[cfg(test)]

@@ -136,8 +136,7 @@ pub(crate) fn gone() -> Problem {
 
 fn full() -> Problem {
     let detail = "Other users have uploaded files. Try again in some minutes.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "Too many uploads", detail)
+    Problem::no_place("Too many uploads", detail)
 }
 
 #[cfg(test)]
