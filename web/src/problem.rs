@@ -100,6 +100,12 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, ProblemKind::NoPermission, title, detail)
     }
 
+    /// The data of a node that the settings hide.
+    pub(crate) fn hidden_data() -> Self {
+        let detail = "The settings of this explorer treat the data of this node as a secret.";
+        Self::forbidden("Hidden data", detail)
+    }
+
     /// A limit of the explorer: there is no place for another request, stream or file now.
     pub(crate) fn no_place(title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemKind::NoPermission, title, detail)

@@ -23,8 +23,7 @@ pub(crate) fn wants_raw(headers: &HeaderMap) -> bool {
 /// Returns the data as a download with a fixed name, so that no browser shows them.
 pub(crate) fn raw_response(node: &NodeRead, is_redacted: bool) -> RequestResult<Response> {
     if is_redacted {
-        let detail = "The settings of this explorer treat the data of this node as a secret.";
-        return Err(Problem::forbidden("Hidden data", detail));
+        return Err(Problem::hidden_data());
     }
     let data = match &node.data {
         DataRead::Read { data, .. } => data.clone(),
