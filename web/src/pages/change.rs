@@ -11,12 +11,12 @@ use zk_curator::Version;
 
 use super::edit::data_of;
 use super::frame::{Frame, render};
-use super::head::Head;
+use super::head::{Head, View, address};
 use super::node::shown_data;
 use crate::api::creatable;
 use crate::body::read_form;
 use crate::fields::Fields;
-use crate::paths::{child_of, parent_of, url_of};
+use crate::paths::{child_of, parent_of};
 use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::security::ChangePermit;
 use crate::show::{DataView, now_ms, visible, when};
@@ -204,7 +204,7 @@ async fn not_created(
         },
         detail: visible(&problem.detail).into_owned(),
         parent: visible(parent).into_owned(),
-        node_url: format!("{}/node{}", web.base, url_of(parent)),
+        node_url: address(web, View::Node, parent),
         name: field("name"),
         mode: field("mode"),
         text: field("data"),
@@ -226,12 +226,11 @@ async fn delete(
     let version = version_of(form)?;
     web.changes(permit)?.delete(path, version).await?;
     let parent = parent_of(path).unwrap_or("/");
-    let address = format!("{}/tree{}", web.base, url_of(parent));
-    Ok(Redirect::to(&address).into_response())
+    Ok(Redirect::to(&address(web, View::Tree, parent)).into_response())
 }
 
 fn to_node(web: &Web, path: &str) -> Response {
-    Redirect::to(&format!("{}/node{}", web.base, url_of(path))).into_response()
+    Redirect::to(&address(web, View::Node, path)).into_response()
 }
 
 fn version_of(form: &Fields) -> RequestResult<Version> {

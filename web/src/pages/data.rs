@@ -8,7 +8,7 @@ use axum::response::Response;
 use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
-use super::head::{Head, View};
+use super::head::{Head, View, address};
 use super::restore::{ChoiceView, PlanView, choice_views, plan_of, plan_view};
 use crate::fields::query;
 use crate::paths::{UrlError, url_of};
@@ -91,7 +91,6 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
 
 impl DataPage {
     pub(super) async fn new(web: &Web, visit: &Visit, path: &str) -> RequestResult<Self> {
-        let url = url_of(path);
         // The node of a restore need not exist.
         let stat = web.zk.exists(path).await?;
         let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
@@ -102,8 +101,8 @@ impl DataPage {
             frame,
             head: Head { children, ..Head::of_view(web, path, View::Data) },
             full_path: visible(path).into_owned(),
-            backup_url: format!("{}/api/v1/backup{url}", web.base),
-            data_url: format!("{}/data{url}", web.base),
+            backup_url: format!("{}/api/v1/backup{}", web.base, url_of(path)),
+            data_url: address(web, View::Data, path),
             other: String::new(),
             upload_limit: size(limit),
             most_compared: MOST_COMPARED,
@@ -160,7 +159,7 @@ fn diff_view(
         let from = if from == 0 { String::new() } else { from.to_string() };
         let field = if is_file { "upload" } else { "with" };
         let fields = [(field, other), ("show", "diff"), ("from", &*from)];
-        format!("{}/data{}{}", web.base, url_of(path), query(&fields))
+        format!("{}{}", address(web, View::Data, path), query(&fields))
     };
     let next = from.saturating_add(rows.len());
     let second = if is_file {
@@ -195,8 +194,7 @@ fn diff_row(web: &Web, row: &DifferenceRow, is_file: bool) -> DiffRow {
     };
     // A node that only a file has is not in ZooKeeper.
     let is_there = !(is_file && row.sign == '+');
-    let url =
-        if is_there { format!("{}/node{}", web.base, url_of(&row.path)) } else { String::new() };
+    let url = if is_there { address(web, View::Node, &row.path) } else { String::new() };
     let path = visible(&row.path).into_owned();
     DiffRow { sign: row.sign, meaning, path, url, what: row.what.clone() }
 }

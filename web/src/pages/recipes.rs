@@ -7,9 +7,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 
-use super::card::address;
 use super::frame::{Frame, render};
-use super::head::{Head, View};
+use super::head::{Head, View, address};
 use crate::api::recipes_json;
 use crate::fields::query;
 use crate::live::Scope;

@@ -15,6 +15,7 @@ use tracing::error;
 use zk_curator::internal::sleep;
 
 use super::frame::{Frame, render};
+use super::head::{View, address};
 use crate::api::{SearchQuery, search_json, search_lines, wants_lines};
 use crate::paths::url_of;
 use crate::problem::{Problem, RequestResult};
@@ -135,7 +136,7 @@ async fn page(
     SearchPage {
         frame: Frame::new(web, Some(&visit.viewer), "/search").await,
         root: visible(root).into_owned(),
-        tree_url: format!("{base}/tree{url}"),
+        tree_url: address(web, View::Tree, root),
         action: format!("{base}/search{url}"),
         lines_url: format!("{base}/api/v1/search{url}"),
         longest: LONGEST_PATTERN,

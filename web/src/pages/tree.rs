@@ -8,7 +8,7 @@ use axum::response::{Redirect, Response};
 use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
-use super::head::Head;
+use super::head::{Head, View, address};
 use crate::api::children_json;
 use crate::fields::{Fields, query};
 use crate::paths::{UrlError, child_of, url_of};
@@ -74,7 +74,7 @@ pub(crate) async fn go(State(web): State<Arc<Web>>, visit: Visit) -> RequestResu
         path => format!("/{path}"),
     };
     let path = ZPath::parse(path).map_err(UrlError::from)?;
-    Ok(Redirect::to(&format!("{}/tree{}", web.base, url_of(path.as_str()))))
+    Ok(Redirect::to(&address(&web, View::Tree, path.as_str())))
 }
 
 /// `GET /tree/…` and `GET /api/v1/children/…`
@@ -173,7 +173,7 @@ fn range(query: &ListingQuery, listing: &Listing) -> String {
 }
 
 fn row_view(web: &Web, parent: &str, row: &Row, now: i64) -> RowView {
-    let url = format!("{}/tree{}", web.base, url_of(&child_of(parent, &row.name)));
+    let url = address(web, View::Tree, &child_of(parent, &row.name));
     let dash = || "–".to_owned();
     let changed = row.stat.map(|stat| when(stat.mtime, now));
     let children = row.stat.map(|stat| stat.num_children);
