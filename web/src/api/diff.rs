@@ -12,7 +12,7 @@ use crate::paths::UrlError;
 use crate::problem::{Problem, RequestResult};
 use crate::reads::PAGE;
 use crate::state::Web;
-use crate::transfer::{CompareWith, DifferenceRow, compare, problem_of, until_gone};
+use crate::transfer::{CompareWith, DifferenceRow};
 use crate::visit::Visit;
 
 /// `GET /api/v1/diff?before=/a&after=/b`: the differences, a page at a time.
@@ -25,12 +25,7 @@ pub(crate) async fn diff(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
     let (before, after) = (path("before")?, path("after")?);
     let from = visit.query.get("from").and_then(|from| from.parse().ok()).unwrap_or_default();
     let acls = visit.query.get("acls") != Some("false");
-    let (zk, redaction, root) = (web.zk.clone(), web.redaction.clone(), before.clone());
-    let with = CompareWith::Path(after.clone());
-    let compared = until_gone(&web.transfers, move || async move {
-        compare(&zk, &redaction, &root, with, acls).await
-    });
-    let compared = compared.await?.map_err(|error| problem_of(&error))?;
+    let compared = web.compared(&before, CompareWith::Path(after.clone()), acls).await?;
     let total = compared.rows.len();
     let shown: Vec<Value> = compared.rows.iter().skip(from).take(PAGE).map(row).collect();
     let next = from.saturating_add(shown.len());

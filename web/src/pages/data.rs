@@ -18,7 +18,7 @@ use crate::show::{size, visible};
 use crate::state::{Web, read_only};
 use crate::transfer::{
     CompareWith, Comparison, DifferenceRow, MOST_COMPARED, RestoreChoice, UploadFile, UploadOwner,
-    compare, gone, problem_of, until_gone,
+    gone,
 };
 use crate::visit::Visit;
 
@@ -75,13 +75,13 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
         (Some("plan"), _, Some(_)) => return Err(read_only()),
         (_, _, Some(id)) => {
             let (file, _) = uploaded(&web, &visit, id)?;
-            let compared = compared(&web, &path, CompareWith::File(file)).await?;
+            let compared = web.compared(&path, CompareWith::File(file), true).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, id, true, &compared));
         }
         (_, Some(with), None) => {
             let other: String = ZPath::parse(with).map_err(UrlError::from)?.into();
             page.other = with.to_owned();
-            let compared = compared(&web, &path, CompareWith::Path(other.clone())).await?;
+            let compared = web.compared(&path, CompareWith::Path(other.clone()), true).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, &other, false, &compared));
         }
         _ => {}
@@ -131,14 +131,6 @@ pub(super) fn uploaded(
 ) -> RequestResult<(Arc<UploadFile>, UploadOwner)> {
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
     Ok((web.uploads.get(owner, id)?, owner))
-}
-
-async fn compared(web: &Web, path: &str, with: CompareWith) -> RequestResult<Comparison> {
-    let (zk, redaction, root) = (web.zk.clone(), web.redaction.clone(), path.to_owned());
-    let compared = until_gone(&web.transfers, move || async move {
-        compare(&zk, &redaction, &root, with, true).await
-    });
-    compared.await?.map_err(|error| problem_of(&error))
 }
 
 /// `other` is the second path, or the id of the second file.
