@@ -9,11 +9,12 @@ use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
+use super::paging::{from_field, range};
 use super::restore::{ChoiceView, PlanView, choice_views, plan_of, plan_view};
 use crate::fields::query;
 use crate::paths::{UrlError, url_of};
 use crate::problem::{Problem, RequestResult};
-use crate::reads::PAGE;
+use crate::reads::{PAGE, next_of};
 use crate::show::{size, visible};
 use crate::state::{Web, read_only};
 use crate::transfer::{
@@ -143,17 +144,15 @@ fn diff_view(
     compared: &Comparison,
 ) -> DiffView {
     let total = compared.rows.len();
-    let from = visit.query.get("from").and_then(|from| from.parse().ok());
-    let from: usize = from.unwrap_or_default();
+    let from: usize = visit.query.number("from");
     let shown = compared.rows.iter().skip(from).take(PAGE);
     let rows: Vec<_> = shown.map(|row| diff_row(web, row, is_file)).collect();
     let at = |from: usize| {
-        let from = if from == 0 { String::new() } else { from.to_string() };
+        let from = from_field(from);
         let field = if is_file { "upload" } else { "with" };
         let fields = [(field, other), ("show", "diff"), ("from", &*from)];
         format!("{}{}", address(web, View::Data, path), query(&fields))
     };
-    let next = from.saturating_add(rows.len());
     let second = if is_file {
         format!("the file (root {})", visible(&compared.other))
     } else {
@@ -166,13 +165,9 @@ fn diff_view(
     };
     DiffView {
         summary,
-        range: if rows.is_empty() {
-            String::new()
-        } else {
-            format!("{}–{next} of {total}", from + 1)
-        },
+        range: if rows.is_empty() { String::new() } else { range(from, rows.len(), total) },
         previous_url: if from == 0 { String::new() } else { at(from.saturating_sub(PAGE)) },
-        next_url: if !rows.is_empty() && next < total { at(next) } else { String::new() },
+        next_url: next_of(from, rows.len(), total).map(at).unwrap_or_default(),
         rows,
     }
 }

@@ -84,7 +84,7 @@ pub(crate) async fn ensemble(State(web): State<Arc<Web>>, visit: Visit) -> Reque
     let sampler = web.ensemble()?;
     let viewing = sampler.view();
     let sample = timeout(FIRST, viewing.sample()).await.ok().flatten();
-    let from = visit.query.get("from").and_then(|from| from.parse().ok()).unwrap_or_default();
+    let from = visit.query.number("from");
     if visit.format == Format::Json {
         let sample = sample.ok_or_else(no_sample)?;
         return Ok(ensemble_json(&sample, from));

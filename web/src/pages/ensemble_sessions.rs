@@ -3,6 +3,7 @@
 use zk_curator::path::ZPath;
 
 use super::head::{View, address};
+use super::paging::range;
 use crate::api::SESSIONS;
 use crate::ensemble::{ListedSession, MOST_PATHS, MOST_SESSIONS, SessionList};
 use crate::show::{duration, visible};
@@ -63,10 +64,7 @@ pub(super) fn session_table(web: &Web, list: Option<&SessionList>, from: usize) 
     SessionTable {
         summary: summary(list),
         notice: notice(list),
-        range: match rows.len() {
-            0 => "none".to_owned(),
-            shown => format!("{}–{} of {}", from + 1, from + shown, sessions.len()),
-        },
+        range: range(from, rows.len(), sessions.len()),
         rows,
         has_pages: !is_first || has_next,
         first_url: if is_first { String::new() } else { at(0) },

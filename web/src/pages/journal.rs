@@ -57,8 +57,7 @@ struct ChangeView {
 /// `GET /changes/…`: the changes after the number in `after`, the newest first.
 pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/changes"])?;
-    let after = visit.query.get("after").and_then(|after| after.parse().ok());
-    let after: u64 = after.unwrap_or_default();
+    let after: u64 = visit.query.number("after");
     let view = web.journals.view(&path).map_err(|NoJournal| full())?;
     let state = view.page(after);
     // Without a connection, the page still shows the record.

@@ -9,6 +9,7 @@ use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
+use super::paging::{from_field, range};
 use crate::api::children_json;
 use crate::fields::{Fields, query};
 use crate::paths::{UrlError, child_of, url_of};
@@ -95,7 +96,7 @@ fn query_of(fields: &Fields) -> ListingQuery {
     ListingQuery {
         filter: filter.chars().take(LONGEST_FILTER).collect(),
         sort: Sort::of(fields.get("sort").unwrap_or_default()),
-        from: fields.get("from").and_then(|from| from.parse().ok()).unwrap_or_default(),
+        from: fields.number("from"),
     }
 }
 
@@ -116,7 +117,7 @@ fn page(web: &Web, frame: Frame, path: &str, query: &ListingQuery, listing: &Lis
             "No child matches, or there are fewer children than this page expects."
         },
         rows: listing.rows.iter().map(|row| row_view(web, path, row, now)).collect(),
-        range: range(query, listing),
+        range: range(query.from, listing.rows.len(), listing.matching),
         has_pages: !is_first || listing.next.is_some(),
         first_url: if is_first { String::new() } else { at(0) },
         previous_url: if is_first { String::new() } else { at(previous) },
@@ -128,7 +129,7 @@ fn page(web: &Web, frame: Frame, path: &str, query: &ListingQuery, listing: &Lis
 
 fn page_url(tree: &str, of: &ListingQuery, from: usize) -> String {
     let sort = if of.sort == Sort::Name { "" } else { of.sort.name() };
-    let from = if from == 0 { String::new() } else { from.to_string() };
+    let from = from_field(from);
     format!("{tree}{}", query(&[("filter", &of.filter), ("sort", sort), ("from", &from)]))
 }
 
@@ -163,13 +164,6 @@ fn notice(listing: &Listing) -> String {
         "Sorted by name. Another order needs the stat of each child, and is available for at most \
          {SORTABLE} children. A filter reduces their number."
     )
-}
-
-fn range(query: &ListingQuery, listing: &Listing) -> String {
-    match listing.rows.len() {
-        0 => "none".to_owned(),
-        rows => format!("{}–{} of {}", query.from + 1, query.from + rows, listing.matching),
-    }
 }
 
 fn row_view(web: &Web, parent: &str, row: &Row, now: i64) -> RowView {
