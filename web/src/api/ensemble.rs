@@ -1,7 +1,6 @@
 //! The servers of the ensemble in JSON, and their news.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -15,6 +14,7 @@ use crate::ensemble::{
 };
 use crate::live::ensemble_events;
 use crate::problem::RequestResult;
+use crate::show::millis;
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -125,8 +125,4 @@ fn session_json(session: &ListedSession) -> Value {
         "ephemerals": session.ephemerals,
         "paths": session.paths,
     })
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -25,4 +25,4 @@ pub(crate) use recipe::{
 pub(crate) use sides::{SideRow, sides, value_lines};
 pub(crate) use size::size;
 pub(crate) use text::{visible, visible_data};
-pub(crate) use time::{When, duration, now_ms, when};
+pub(crate) use time::{When, duration, millis, now_ms, when};

@@ -51,6 +51,11 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// Returns a duration in milliseconds, for programs.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
