@@ -1,11 +1,11 @@
 //! The recipes below a node.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use zk_curator_ops::text::since;
 
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
@@ -178,7 +178,6 @@ fn row_view(web: &Web, row: &RecipeRow, known: &KnownSessions, now: i64) -> RowV
         RecipeGroup::Service => address(web, View::Services, parent_of(&row.path).unwrap_or("/")),
         _ => String::new(),
     };
-    let longest = row.oldest.map(|oldest| now.saturating_sub(oldest).max(0).unsigned_abs());
     let holders: Vec<_> = row.named.iter().map(|holder| holder_view(web, holder, known)).collect();
     let first = holders.first().map_or("", |holder| holder.label.as_str());
     RowView {
@@ -189,9 +188,7 @@ fn row_view(web: &Web, row: &RecipeRow, known: &KnownSessions, now: i64) -> RowV
         more_holders: row.holders.saturating_sub(holders.len()),
         since: row.since.map(|since| when(since, now)),
         waiting: row.waiting,
-        longest: longest
-            .map(|longest| duration(Duration::from_millis(longest)))
-            .unwrap_or_default(),
+        longest: row.oldest.map(|oldest| duration(since(oldest, now))).unwrap_or_default(),
         longest_since: row.oldest.map(|oldest| when(oldest, now).absolute).unwrap_or_default(),
         depth: row.depth.map_or_else(|| "–".to_owned(), |depth| depth.to_string()),
         growth: growth_words(row.growth),
