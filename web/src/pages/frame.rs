@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use tracing::error;
+use zk_curator::ConnectionHealth;
 
 use crate::live::Scope;
 use crate::paths::url_of;
@@ -79,7 +80,7 @@ impl Frame {
         };
         let hidden = || "shown to users".to_owned();
         let (connection, servers, identity) = match viewer {
-            Some(_) => (connection_of(web), web.zk.connect_string(), web.identity().await),
+            Some(_) => (connection_of(&health), web.zk.connect_string(), web.identity().await),
             None => (hidden(), hidden(), hidden()),
         };
         let user = viewer.map(|viewer| visible(&viewer.user).into_owned()).unwrap_or_default();
@@ -141,14 +142,13 @@ fn has_page(web: &Web, url: &str) -> bool {
     url != ENSEMBLE || web.ensemble().is_ok()
 }
 
-fn connection_of(web: &Web) -> String {
-    let health = web.zk.connection_health();
+fn connection_of(health: &ConnectionHealth) -> String {
     let state = health.state.name().replace('_', " ");
     let mut text = format!("{state} for {}", duration(health.lasted));
     if let Some(server) = &health.server {
         text.push_str(&format!(", served by {}", visible(server)));
     }
-    if let Some(session) = health.session {
+    if let Some(session) = &health.session {
         text.push_str(&format!(", session {}, timeout {}", session.id, duration(session.timeout)));
     }
     text
