@@ -1,13 +1,13 @@
 //! Forms with files (`multipart/form-data`, RFC 7578), a part at a time.
 
 use axum::body::{Body, BodyDataStream};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::HeaderMap;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::body::{STALLED, stalled};
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::body::{STALLED, announced, is_of, media_of, other_media, stalled};
+use crate::problem::{Problem, RequestResult};
 
 const MEDIA: &str = "multipart/form-data";
 /// The maximum number of bytes of the headers of a part.
@@ -56,13 +56,7 @@ pub(crate) struct Multipart {
 
 /// Returns `true` if a body is a form with files.
 pub(crate) fn is_multipart(headers: &HeaderMap) -> bool {
-    let media = media_of(headers).split(';').next().unwrap_or_default();
-    media.trim().eq_ignore_ascii_case(MEDIA)
-}
-
-fn media_of(headers: &HeaderMap) -> &str {
-    let media = headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
-    media.unwrap_or_default()
+    is_of(headers, MEDIA)
 }
 
 /// Returns the boundary of a media type.
@@ -79,13 +73,9 @@ impl Multipart {
     pub(crate) fn new(headers: &HeaderMap, body: Body, limit: u64) -> RequestResult<Self> {
         let boundary = boundary(media_of(headers)).filter(|_| is_multipart(headers));
         let Some(boundary) = boundary else {
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            let detail = format!("The body has to be {MEDIA} with a boundary.");
-            return Err(Problem::new(status, ProblemKind::Usage, "Unsupported media type", detail));
+            return Err(other_media(&format!("{MEDIA} with a boundary")));
         };
-        let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        let announced = announced.and_then(|length| length.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit) {
+        if announced(headers).is_some_and(|length| length > limit) {
             return Err(too_large(limit));
         }
         let splitter = Splitter::new(boundary);
@@ -263,7 +253,7 @@ fn part_head(head: &str) -> Option<PartHead> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderValue, header};
     use proptest::prelude::*;
 
     use super::*;
