@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use zk_curator::Version;
 
 use super::edit::data_of;
-use super::frame::{Frame, render};
+use super::frame::{Frame, render_as};
 use super::head::{Head, View, address};
 use super::node::shown_data;
 use crate::api::creatable;
@@ -149,9 +149,7 @@ async fn not_saved(
         shown,
         hidden,
     };
-    let mut response = render(&page);
-    *response.status_mut() = problem.status;
-    response
+    render_as(problem.status, &page)
 }
 
 async fn create(
@@ -209,9 +207,7 @@ async fn not_created(
         mode: field("mode"),
         text: field("data"),
     };
-    let mut response = render(&page);
-    *response.status_mut() = problem.status;
-    response
+    render_as(problem.status, &page)
 }
 
 async fn delete(

@@ -1,6 +1,7 @@
 //! The header and the footer of every page.
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use tracing::error;
 use zk_curator::ConnectionHealth;
@@ -152,6 +153,13 @@ fn connection_of(health: &ConnectionHealth) -> String {
         text.push_str(&format!(", session {}, timeout {}", session.id, duration(session.timeout)));
     }
     text
+}
+
+/// Renders a page with another status than 200.
+pub(super) fn render_as(status: StatusCode, page: &impl Template) -> Response {
+    let mut response = render(page);
+    *response.status_mut() = status;
+    response
 }
 
 /// Renders a page.
