@@ -132,7 +132,7 @@ impl Problem {
         Self::new(status, ProblemKind::Usage, "Method not allowed", detail)
     }
 
-    pub(crate) fn too_large(limit: usize) -> Self {
+    pub(crate) fn too_large(limit: impl fmt::Display) -> Self {
         let detail = format!("The request has more than {limit} bytes.");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, ProblemKind::Usage, "Request too large", detail)
     }

@@ -76,7 +76,7 @@ impl Multipart {
             return Err(other_media(&format!("{MEDIA} with a boundary")));
         };
         if announced(headers).is_some_and(|length| length > limit) {
-            return Err(too_large(limit));
+            return Err(Problem::too_large(limit));
         }
         let splitter = Splitter::new(boundary);
         Ok(Self { body: body.into_data_stream(), splitter, left: limit, limit })
@@ -122,14 +122,10 @@ impl Multipart {
         let part = part.ok_or(MultipartError::Early)?;
         let part = part.map_err(|_| Problem::usage("The body of the request has ended early."))?;
         let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
-        self.left = self.left.checked_sub(length).ok_or_else(|| too_large(self.limit))?;
+        self.left = self.left.checked_sub(length).ok_or_else(|| Problem::too_large(self.limit))?;
         self.splitter.feed(&part);
         Ok(())
     }
-}
-
-fn too_large(limit: u64) -> Problem {
-    Problem::too_large(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// Splits bytes into parts. Pure.

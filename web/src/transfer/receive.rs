@@ -56,7 +56,7 @@ pub(crate) async fn receive(
     let opened = until_gone(places, move || async move { is_small(&path, most) }).await?;
     match opened {
         Ok(true) => Ok(ReceivedForm { fields, permit, file }),
-        Ok(false) => Err(Problem::too_large(usize::try_from(most).unwrap_or(usize::MAX))),
+        Ok(false) => Err(Problem::too_large(most)),
         Err(why) => Err(Problem::usage(format!("The file cannot be opened: {why}."))),
     }
 }
@@ -69,7 +69,7 @@ async fn store(parts: &mut Multipart, limit: u64) -> RequestResult<UploadFile> {
     while let Some(part) = parts.chunk().await? {
         length = length.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX));
         if length > limit {
-            return Err(Problem::too_large(usize::try_from(limit).unwrap_or(usize::MAX)));
+            return Err(Problem::too_large(limit));
         }
         file.write_all(&part).await.map_err(|why| failed(&why))?;
     }
