@@ -14,7 +14,7 @@ use crate::journal::{
 use crate::live::Freshness;
 use crate::paths::url_of;
 use crate::problem::{Problem, RequestResult};
-use crate::show::{SideRow, now_ms, sides, size, value_lines, visible, when};
+use crate::show::{SideRow, now_ms, sides, size_of, value_lines, visible, when};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -97,7 +97,7 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
         limits: format!(
             "The newest {MOST_CHANGES} changes are kept, and the first {} of a value. The old \
              value of a node is known for up to {MOST_KNOWN} nodes.",
-            size(u64::try_from(MOST_VALUE).unwrap_or(u64::MAX))
+            size_of(MOST_VALUE)
         ),
     };
     Ok(render(&page))

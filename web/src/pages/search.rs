@@ -24,7 +24,7 @@ use crate::search::{
     SearchSummary, SearchWalk, search_parts,
 };
 use crate::security::StreamSeat;
-use crate::show::{size, visible, visible_data};
+use crate::show::{size, size_of, visible, visible_data};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -159,7 +159,6 @@ fn part_option(part: SearchIn, selected: SearchIn) -> PartOption {
 
 fn hint(web: &Web) -> String {
     let limits = web.search_limits;
-    let bytes = |bytes: usize| size(u64::try_from(bytes).unwrap_or(u64::MAX));
     format!(
         "Upper and lower case differ; (?i) at the beginning of an expression ignores that. Gzip is \
          searched as plain data. A search ends after {} results, {} nodes, {} of data or {} s, and \
@@ -169,8 +168,8 @@ fn hint(web: &Web) -> String {
         limits.nodes,
         size(limits.bytes),
         limits.time.as_secs(),
-        bytes(MOST_OPENED),
-        bytes(LONGEST_LINE)
+        size_of(MOST_OPENED),
+        size_of(LONGEST_LINE)
     )
 }
 

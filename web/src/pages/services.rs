@@ -17,7 +17,7 @@ use crate::problem::RequestResult;
 use crate::reads::{
     InstanceRead, KnownSessions, Payload, ServiceRead, ServicesRead, UndecodableRead,
 };
-use crate::show::{RecipeGroup, When, now_ms, sentence, size, visible, when};
+use crate::show::{RecipeGroup, When, now_ms, sentence, size_of, visible, when};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -253,10 +253,7 @@ fn payload(payload: &Payload) -> String {
     match payload {
         Payload::Json(text) if text == "null" => String::new(),
         Payload::Json(text) => visible(text).into_owned(),
-        Payload::TooLong(bytes) => {
-            let bytes = u64::try_from(*bytes).unwrap_or(u64::MAX);
-            format!("{}: too long for this page", size(bytes))
-        }
+        Payload::TooLong(bytes) => format!("{}: too long for this page", size_of(*bytes)),
     }
 }
 

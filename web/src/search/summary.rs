@@ -1,7 +1,7 @@
 //! The summary of a search: its extent, and everything that it has not compared. Pure.
 
 use super::pattern::{LONGEST_LINE, MOST_OPENED, SearchIn};
-use crate::show::{size, visible};
+use crate::show::{size, size_of, visible};
 
 /// The maximum number of paths of a kind that are named.
 pub(crate) const MOST_NAMED: usize = 20;
@@ -130,8 +130,8 @@ impl SearchSummary {
 
     /// Returns sentences about everything that was not searched.
     pub(crate) fn gaps(&self) -> Vec<String> {
-        let opened = size(u64::try_from(MOST_OPENED).unwrap_or(u64::MAX));
-        let line = size(u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX));
+        let opened = size_of(MOST_OPENED);
+        let line = size_of(LONGEST_LINE);
         let cut = format!(
             "Compared in part, up to {opened} of decompressed content and {line} of a line"
         );

@@ -6,7 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 use zk_curator_ops::data::{hex, is_gzip};
 
 use super::json::{JsonLine, json_lines};
-use super::size::size;
+use super::size::size_of;
 use super::text::visible_data;
 
 /// The maximum number of bytes that a page shows.
@@ -104,10 +104,6 @@ pub(crate) fn data_view(data: &[u8], is_null: bool, as_dump: bool) -> DataView {
             DataView { label: format!("{}, {}", view.form.name(), view.label), ..view }
         }
     }
-}
-
-fn size_of(bytes: usize) -> String {
-    size(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
 impl DataView {

@@ -23,6 +23,6 @@ pub(crate) use recipe::{
     ContenderView, contender_views, is_known, place_sentence, sentence, summary,
 };
 pub(crate) use sides::{SideRow, sides, value_lines};
-pub(crate) use size::size;
+pub(crate) use size::{size, size_of};
 pub(crate) use text::{visible, visible_data};
 pub(crate) use time::{When, duration, millis, now_ms, when};
