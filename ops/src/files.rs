@@ -27,7 +27,7 @@ pub fn create_file(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Those of the operating system.
-pub fn create_temporary(folder: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
+fn create_temporary(folder: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
     let path = folder.join(format!("{prefix}{}", Uuid::new_v4().simple()));
     let file = create_file(&path)?;
     Ok((path, file))

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`ensemble`] | the servers: members, roles, sessions, rates, health, [findings](ensemble::doctor), [rolling restarts](ensemble::rolling) |
 //! | [`transfer`] | [backups](transfer::Backup), [restores](transfer::Restore), [copies](transfer::Copying), exports, differences |
-//! | [`tree`] | walks over subtrees: searches by name and by content, and sizes |
+//! | [`tree`] | walks over subtrees: searches by name and by content, sizes, and quotas |
 //! | [`history`] | the past, from the files of a server: authors of deletions, earlier trees, [undelete](history::Undelete) |
 //! | [`holders`] | who holds a lock or another recipe, who waits, and [why](fn@holders::why) |
 //! | [`quota`] | the quotas of subtrees, as servers store them |

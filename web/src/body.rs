@@ -22,10 +22,8 @@ const ENCODED: usize = 3;
 
 /// Reads a body of at most `limit` bytes. A longer one is refused before it is in memory.
 pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> RequestResult<Bytes> {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    let announced = announced.and_then(|length| length.parse::<u64>().ok());
-    if announced.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > limit))
-    {
+    let is_larger = |length: u64| usize::try_from(length).map_or(true, |length| length > limit);
+    if announced(headers).is_some_and(is_larger) {
         return Err(Problem::too_large(limit));
     }
     let mut parts = body.into_data_stream();
@@ -38,6 +36,30 @@ pub(crate) async fn read(body: Body, headers: &HeaderMap, limit: usize) -> Reque
         whole.extend_from_slice(&part);
     }
     Ok(whole.freeze())
+}
+
+/// Returns the length that a request announces for its body.
+pub(crate) fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Returns the media type of a body, with its parameters; empty without one.
+pub(crate) fn media_of(headers: &HeaderMap) -> &str {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
+    media.unwrap_or_default()
+}
+
+/// Returns `true` if a body has a media type, with any parameters.
+pub(crate) fn is_of(headers: &HeaderMap, media: &str) -> bool {
+    let own = media_of(headers).split(';').next().unwrap_or_default();
+    own.trim().eq_ignore_ascii_case(media)
+}
+
+/// Returns the problem of a body of another media type.
+pub(crate) fn other_media(wanted: &str) -> Problem {
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    let detail = format!("The body has to be {wanted}.");
+    Problem::new(status, ProblemKind::Usage, "Unsupported media type", detail)
 }
 
 /// Returns the problem of a client that sends its body too slowly.
@@ -53,12 +75,8 @@ pub(crate) async fn read_form(
     headers: &HeaderMap,
     limit: usize,
 ) -> RequestResult<Fields> {
-    let media = headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
-    let media = media.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    if !media.eq_ignore_ascii_case(FORM) {
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        let detail = format!("The body has to be {FORM}.");
-        return Err(Problem::new(status, ProblemKind::Usage, "Unsupported media type", detail));
+    if !is_of(headers, FORM) {
+        return Err(other_media(FORM));
     }
     let limit = limit.saturating_mul(ENCODED).saturating_add(OTHER_FIELDS);
     Ok(Fields::parse(&read(body, headers, limit).await?)?)

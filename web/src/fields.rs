@@ -1,5 +1,7 @@
 //! The fields of queries and forms.
 
+use std::str::FromStr;
+
 use crate::paths::{decode, encode};
 
 /// The maximum number of fields.
@@ -47,6 +49,11 @@ impl Fields {
     /// Returns the first value of a field.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the number in a field; 0 without a valid one.
+    pub(crate) fn number<T: FromStr + Default>(&self, name: &str) -> T {
+        self.get(name).and_then(|number| number.parse().ok()).unwrap_or_default()
     }
 }
 

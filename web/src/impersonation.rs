@@ -6,13 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use tokio::time::Instant;
 use zk_curator::internal::{Locked, sleep};
 use zk_curator::state::StateWatch;
 use zk_curator::{CuratorFramework, CuratorFrameworkBuilder};
 
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::security::{ClientId, Keys};
 
 /// The time between two looks for idle sessions.
@@ -201,8 +200,7 @@ fn check(digest: &str) -> RequestResult<()> {
 
 fn failed(why: &(dyn StdError + Send + Sync)) -> Problem {
     let detail = format!("No session with ZooKeeper can be opened: {why}.");
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoConnection, "No session with ZooKeeper", detail)
+    Problem::unavailable("No session with ZooKeeper", detail)
 }
 
 impl fmt::Debug for Impersonation {

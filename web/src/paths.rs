@@ -5,6 +5,8 @@
 //! text.
 
 use zk_curator::path::{PathError, ZPath};
+pub(crate) use zk_curator_ops::path::join as child_of;
+use zk_curator_ops::path::split;
 
 /// The reason why a part of a URL is not the path of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -97,21 +99,12 @@ fn digit_of(digit: u8) -> Option<u8> {
 
 /// Returns the parent of a valid path; `None` for the root.
 pub(crate) fn parent_of(path: &str) -> Option<&str> {
-    match path.rsplit_once('/') {
-        _ if path == "/" => None,
-        Some(("", _)) | None => Some("/"),
-        Some((parent, _)) => Some(parent),
-    }
+    (path != "/").then(|| split(path).0)
 }
 
 /// Returns the last component of a valid path; empty for the root.
 pub(crate) fn name_of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
-}
-
-/// Returns the path of a child.
-pub(crate) fn child_of(parent: &str, name: &str) -> String {
-    if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") }
+    split(path).1
 }
 
 #[cfg(test)]

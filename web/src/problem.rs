@@ -100,6 +100,27 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, ProblemKind::NoPermission, title, detail)
     }
 
+    /// The data of a node that the settings hide.
+    pub(crate) fn hidden_data() -> Self {
+        let detail = "The settings of this explorer treat the data of this node as a secret.";
+        Self::forbidden("Hidden data", detail)
+    }
+
+    /// A limit of the explorer: there is no place for another request, stream or file now.
+    pub(crate) fn no_place(title: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemKind::NoPermission, title, detail)
+    }
+
+    /// Something that ZooKeeper does not provide now.
+    pub(crate) fn unavailable(title: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemKind::NoConnection, title, detail)
+    }
+
+    /// A failure of the explorer or of its host.
+    pub(crate) fn internal(title: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ProblemKind::Usage, title, detail)
+    }
+
     pub(crate) fn no_page() -> Self {
         let detail = "There is no page at this address.";
         Self::new(StatusCode::NOT_FOUND, ProblemKind::Usage, "No such page", detail)
@@ -111,7 +132,7 @@ impl Problem {
         Self::new(status, ProblemKind::Usage, "Method not allowed", detail)
     }
 
-    pub(crate) fn too_large(limit: usize) -> Self {
+    pub(crate) fn too_large(limit: impl fmt::Display) -> Self {
         let detail = format!("The request has more than {limit} bytes.");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, ProblemKind::Usage, "Request too large", detail)
     }
@@ -127,9 +148,7 @@ impl Problem {
     pub(crate) fn too_slow(path: &str) -> Self {
         let detail =
             format!("The nodes below {path} cannot be read in time. Try one further down.");
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        Self::new(status, ProblemKind::NoConnection, "The read takes too long", detail)
-            .retry_after(5)
+        Self::unavailable("The read takes too long", detail).retry_after(5)
     }
 
     pub(crate) fn not_signed_in() -> Self {
@@ -233,14 +252,7 @@ fn of_zookeeper(error: &Error) -> Problem {
         | ErrorKind::Overloaded
         | ErrorKind::NotStarted
         | ErrorKind::Closed => {
-            let title = "No connection to ZooKeeper";
-            return Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                ProblemKind::NoConnection,
-                title,
-                detail,
-            )
-            .retry_after(1);
+            return Problem::unavailable("No connection to ZooKeeper", detail).retry_after(1);
         }
         ErrorKind::NoNode => (StatusCode::NOT_FOUND, ProblemKind::NoNode, "No such node"),
         ErrorKind::NoAuth | ErrorKind::AuthFailed => {

@@ -25,7 +25,7 @@ use crate::security::{
     StreamLimits,
 };
 use crate::show::visible;
-use crate::transfer::Uploads;
+use crate::transfer::{CompareWith, Comparison, Uploads, compare, problem_of, until_gone};
 
 /// The time for the reads and changes of one request. A person does not wait longer.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -226,6 +226,20 @@ impl Web {
             SharedRead::Services(services) => Ok(services),
             _ => Err(Problem::no_page()),
         }
+    }
+
+    /// Compares a subtree with another one, or with a file.
+    pub(crate) async fn compared(
+        &self,
+        root: &str,
+        with: CompareWith,
+        acls: bool,
+    ) -> RequestResult<Comparison> {
+        let (zk, redaction, root) = (self.zk.clone(), self.redaction.clone(), root.to_owned());
+        let compared = until_gone(&self.transfers, move || async move {
+            compare(&zk, &redaction, &root, with, acls).await
+        });
+        compared.await?.map_err(|error| problem_of(&error))
     }
 
     /// Returns the sampler of the servers, if they may be asked.

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use zk_curator_ops::transfer::{Backup, BackupConsistency};
 
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::state::Web;
 use crate::transfer::{DownloadHead, download, problem_of, until_gone};
 use crate::visit::Visit;
@@ -40,13 +39,11 @@ pub(crate) async fn backup(State(web): State<Arc<Web>>, visit: Visit) -> Request
     };
     download(file, head, seat).map_err(|why| {
         let detail = format!("The explorer cannot read a temporary file: {why}.");
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Problem::new(status, ProblemKind::Usage, "No backup", detail)
+        Problem::internal("No backup", detail)
     })
 }
 
 fn full() -> Problem {
     let detail = "Too many streams are open. Close other pages, or try again later.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "Too many streams", detail)
+    Problem::no_place("Too many streams", detail)
 }

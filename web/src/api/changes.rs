@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::sse::{KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
-use super::watch::KEEP_ALIVE;
+use super::watch::event_stream;
 use crate::journal::{NoJournal, events};
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -24,12 +22,10 @@ pub(crate) async fn changes(State(web): State<Arc<Web>>, visit: Visit) -> Reques
     let after = last.or_else(|| visit.query.get("after")).and_then(|number| number.parse().ok());
     let after = after.unwrap_or_else(|| view.last());
     let with_changes = visit.query.get("news") != Some("only");
-    let stream = Sse::new(events(view, seat, after, with_changes));
-    Ok(stream.keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+    Ok(event_stream(events(view, seat, after, with_changes)))
 }
 
 fn full() -> Problem {
     let detail = "Too many paths are followed, or too many pages are live. Try again later.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "No changes", detail)
+    Problem::no_place("No changes", detail)
 }

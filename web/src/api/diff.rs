@@ -10,9 +10,9 @@ use zk_curator::path::ZPath;
 use super::node::json_response;
 use crate::paths::UrlError;
 use crate::problem::{Problem, RequestResult};
-use crate::reads::PAGE;
+use crate::reads::{PAGE, next_of};
 use crate::state::Web;
-use crate::transfer::{CompareWith, DifferenceRow, compare, problem_of, until_gone};
+use crate::transfer::{CompareWith, DifferenceRow};
 use crate::visit::Visit;
 
 /// `GET /api/v1/diff?before=/a&after=/b`: the differences, a page at a time.
@@ -23,23 +23,17 @@ pub(crate) async fn diff(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
         Ok(ZPath::parse(given).map_err(UrlError::from)?.into())
     };
     let (before, after) = (path("before")?, path("after")?);
-    let from = visit.query.get("from").and_then(|from| from.parse().ok()).unwrap_or_default();
+    let from = visit.query.number("from");
     let acls = visit.query.get("acls") != Some("false");
-    let (zk, redaction, root) = (web.zk.clone(), web.redaction.clone(), before.clone());
-    let with = CompareWith::Path(after.clone());
-    let compared = until_gone(&web.transfers, move || async move {
-        compare(&zk, &redaction, &root, with, acls).await
-    });
-    let compared = compared.await?.map_err(|error| problem_of(&error))?;
+    let compared = web.compared(&before, CompareWith::Path(after.clone()), acls).await?;
     let total = compared.rows.len();
     let shown: Vec<Value> = compared.rows.iter().skip(from).take(PAGE).map(row).collect();
-    let next = from.saturating_add(shown.len());
     let body = json!({
         "before": before,
         "after": after,
         "total": total,
         "from": from,
-        "next": (!shown.is_empty() && next < total).then_some(next),
+        "next": next_of(from, shown.len(), total),
         "differences": shown,
     });
     Ok(json_response(&body, None))

@@ -1,21 +1,20 @@
 //! The servers of the ensemble in JSON, and their news.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::sse::{KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Value, json};
 use zk_curator_ops::ensemble::doctor::DoctorFinding;
 
 use super::node::json_response;
-use super::watch::{KEEP_ALIVE, full};
+use super::watch::{event_stream, full};
 use crate::ensemble::{
     EnsembleMoment, EnsembleSample, EnsembleSurvey, ListedSession, ServerLine, ServerMeasures,
 };
 use crate::live::ensemble_events;
 use crate::problem::RequestResult;
+use crate::show::millis;
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -29,8 +28,7 @@ pub(crate) async fn watch_ensemble(
 ) -> RequestResult<Response> {
     let sampler = web.ensemble()?;
     let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
-    let stream = Sse::new(ensemble_events(sampler.view(), seat));
-    Ok(stream.keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+    Ok(event_stream(ensemble_events(sampler.view(), seat)))
 }
 
 /// Returns a sample, with a page of the sessions.
@@ -127,8 +125,4 @@ fn session_json(session: &ListedSession) -> Value {
         "ephemerals": session.ephemerals,
         "paths": session.paths,
     })
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

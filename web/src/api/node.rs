@@ -2,10 +2,9 @@
 
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use zk_curator::{Acl, Stat};
+use zk_curator_ops::data::value;
 
 use crate::problem::{Problem, RequestResult};
 use crate::reads::{DataRead, NodeRead};
@@ -24,8 +23,7 @@ pub(crate) fn wants_raw(headers: &HeaderMap) -> bool {
 /// Returns the data as a download with a fixed name, so that no browser shows them.
 pub(crate) fn raw_response(node: &NodeRead, is_redacted: bool) -> RequestResult<Response> {
     if is_redacted {
-        let detail = "The settings of this explorer treat the data of this node as a secret.";
-        return Err(Problem::forbidden("Hidden data", detail));
+        return Err(Problem::hidden_data());
     }
     let data = match &node.data {
         DataRead::Read { data, .. } => data.clone(),
@@ -63,13 +61,6 @@ pub(crate) fn node_json(path: &str, node: &NodeRead, is_redacted: bool) -> Respo
         "children": node.kinds.total,
     });
     json_response(&body, Some(etag(node.stat.version)))
-}
-
-fn value(data: &[u8]) -> Value {
-    match std::str::from_utf8(data) {
-        Ok(text) => json!({ "text": text }),
-        Err(_) => json!({ "base64": STANDARD.encode(data) }),
-    }
 }
 
 /// The identities are those of the page: without hashes of passwords.

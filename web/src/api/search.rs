@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::node::json_response;
 use crate::fields::Fields;
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::search::{NamedPaths, SearchEnd, SearchHit, SearchIn, SearchPart, SearchSummary};
 
 /// The media type of JSON values, one in each line.
@@ -61,10 +61,9 @@ pub(crate) async fn search_json(
     }
     let summary = end.ok_or_else(Problem::no_page)?;
     if let SearchEnd::Failed(why) = &summary.end {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
         let detail = format!("{why}.");
         let title = "The search has failed";
-        return Err(Problem::new(status, ProblemKind::NoConnection, title, detail));
+        return Err(Problem::unavailable(title, detail));
     }
     let mut body = summary_json(&summary);
     body["path"] = path.into();

@@ -6,8 +6,8 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::node::json_response;
-use super::why::age;
 use crate::reads::{InstanceRead, KnownSessions, Payload, ServiceRead, ServicesRead};
+use crate::show::millis;
 
 /// Returns the services below a base path. `bases` are those of the whole tree, if it was searched.
 pub(crate) fn services_json(
@@ -27,7 +27,7 @@ pub(crate) fn services_json(
         "bases": bases,
         "services": services,
         "left_out": read.left_out,
-        "sessions_age_ms": age(known),
+        "sessions_age_ms": known.age.map(millis),
     });
     json_response(&body, None)
 }

@@ -1,20 +1,21 @@
 //! The news of a path, as server-sent events.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::sse::{KeepAlive, Sse};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream::Stream;
 
 use crate::live::{NoRoom, Scope, events};
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::state::Web;
 use crate::visit::Visit;
 
 /// The time between two signs of life of a quiet stream.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /api/v1/watch/…`
 pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
@@ -24,12 +25,17 @@ pub(crate) async fn watch(State(web): State<Arc<Web>>, visit: Visit) -> RequestR
         scope.ok_or_else(|| Problem::usage("The scope has to be node, recipe or subtree."))?;
     let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
     let viewing = web.hub.view(&path, scope).map_err(|NoRoom| full())?;
-    let stream = Sse::new(events(viewing, seat));
-    Ok(stream.keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+    Ok(event_stream(events(viewing, seat)))
+}
+
+/// Returns the response with these events.
+pub(super) fn event_stream(
+    events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
+) -> Response {
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
 pub(super) fn full() -> Problem {
     let detail = "Too many pages are live. This page shows the state in which it was loaded.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "No live page", detail)
+    Problem::no_place("No live page", detail)
 }

@@ -7,6 +7,7 @@ use zk_curator_recipes::inspect::Contender;
 
 use super::node::json_response;
 use crate::reads::{HolderRow, KnownSessions, RecipeRow, RecipesPart, RecipesRead, WhyRead};
+use crate::show::millis;
 
 /// The maximum number of holders, and of waiters, in a response.
 const MOST: usize = 2_048;
@@ -44,7 +45,7 @@ pub(crate) fn why_json(why: &WhyRead, known: &KnownSessions, now: i64) -> Respon
         "deletion": deletion,
         "partial": finding.is_partial,
         "notes": notes,
-        "sessions_age_ms": age(known),
+        "sessions_age_ms": known.age.map(millis),
     });
     json_response(&body, None)
 }
@@ -68,7 +69,7 @@ pub(crate) fn recipes_json(
         "complete": read.is_complete,
         "unreadable": read.unreadable,
         "recipes": rows,
-        "sessions_age_ms": age(known),
+        "sessions_age_ms": known.age.map(millis),
     });
     json_response(&body, None)
 }
@@ -103,9 +104,4 @@ fn holder(holder: &HolderRow, known: &KnownSessions) -> Value {
         "server": session.and_then(|session| session.server.clone()),
         "persistent": holder.is_persistent,
     })
-}
-
-/// Returns the age of the facts about sessions in milliseconds.
-pub(super) fn age(known: &KnownSessions) -> Option<u64> {
-    known.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
 }

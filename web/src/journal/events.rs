@@ -5,17 +5,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::response::sse::Event;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use futures_util::stream::{Stream, unfold};
+use futures_util::stream::Stream;
 use serde_json::{Value, json};
-use tokio::time::Instant;
-use zk_curator::internal::sleep_until;
+use zk_curator_ops::data;
 
 use super::book::RecordedChange;
 use super::journals::JournalView;
 use super::value::JournalValue;
-use crate::live::LASTING;
+use crate::live::{lasting, news_event};
 use crate::security::StreamSeat;
 use crate::show::{now_ms, when};
 
@@ -39,15 +36,11 @@ pub(crate) fn events(
     after: u64,
     with_changes: bool,
 ) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
-    let ends = Instant::now() + LASTING;
     let pending = VecDeque::new();
     let reader = Reader { view, _seat: seat, sent: after, with_changes, pending };
-    unfold(reader, move |mut reader| async move {
-        let event = tokio::select! {
-            event = reader.next() => event?,
-            () = sleep_until(ends) => return None,
-        };
-        Some((Ok(event), reader))
+    lasting(reader, |mut reader| async move {
+        let event = reader.next().await?;
+        Some((event, reader))
     })
 }
 
@@ -68,7 +61,7 @@ impl Reader {
             self.pending = changes.into();
             body["dropped"] = dropped.into();
         }
-        Some(Event::default().event("news").data(body.to_string()))
+        Some(news_event(&body))
     }
 }
 
@@ -92,14 +85,11 @@ fn value(value: &JournalValue) -> Value {
         JournalValue::Absent | JournalValue::Data { is_null: true, .. } => Value::Null,
         JournalValue::Unknown => json!({ "hidden": "unknown" }),
         JournalValue::Hidden => json!({ "hidden": "redacted" }),
-        JournalValue::Data { data, length, .. } => {
-            let is_cut = data.len() < *length;
-            match std::str::from_utf8(data) {
-                Ok(text) => json!({ "text": text, "length": length, "cut": is_cut }),
-                Err(_) => {
-                    json!({ "base64": STANDARD.encode(data), "length": length, "cut": is_cut })
-                }
-            }
+        JournalValue::Data { data: kept, length, .. } => {
+            let mut shown = data::value(kept);
+            shown["length"] = (*length).into();
+            shown["cut"] = (kept.len() < *length).into();
+            shown
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::internal::{Locked, Signal, sleep, sleep_until};
+use zk_curator::internal::{Locked, Signal, sleep_until};
 use zk_curator::op::ReadResult;
 use zk_curator::watch::PersistentWatch;
 use zk_curator::{
@@ -15,14 +15,14 @@ use super::book::{Book, FoundChange};
 use super::known::{KnownNodes, MOST_KNOWN};
 use super::ledger::{Marks, SeenNode};
 use super::value::JournalValue;
-use crate::live::{Freshness, News};
+use crate::live::{Freshness, News, Unwatched, watch_below};
 use crate::paths::child_of;
 use crate::security::Redaction;
 use crate::show::now_ms;
 
 /// The shortest time between two reads.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The pause before another attempt.
+/// The pause after a read that has failed.
 const RETRY: Duration = Duration::from_secs(1);
 /// The nodes that are read at a time.
 const AT_ONCE: usize = 64;
@@ -117,30 +117,16 @@ impl Journal {
         let mut known = KnownNodes::default();
         // Changes are recorded from the end of the first read.
         let mut has_begun = false;
-        loop {
-            match zk.add_watch(&self.path).recursive().await {
-                Ok(watch) => {
-                    let ended = self.listen(&reads, watch, &mut known, &mut has_begun).await;
-                    if ended == WatchEnded::Closed {
-                        return;
-                    }
-                    self.stale();
-                }
-                Err(error) => match error.kind() {
-                    ErrorKind::Closed | ErrorKind::NotStarted => return,
-                    ErrorKind::Unsupported | ErrorKind::NoAuth => {
-                        self.set(Freshness::Unsupported);
-                        // Until the framework is closed.
-                        let mut states = zk.states();
-                        while states.next().await.is_some() {}
-                        return;
-                    }
-                    _ => {
-                        self.stale();
-                        sleep(RETRY).await;
-                    }
-                },
+        let failed = |why: Unwatched| match why {
+            Unwatched::ForNow => self.stale(),
+            Unwatched::ForGood => self.set(Freshness::Unsupported),
+        };
+        while let Some(watch) = watch_below(zk, &self.path, failed).await {
+            let ended = self.listen(&reads, watch, &mut known, &mut has_begun).await;
+            if ended == WatchEnded::Closed {
+                return;
             }
+            self.stale();
         }
     }
 

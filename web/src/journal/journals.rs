@@ -98,9 +98,6 @@ impl Journals {
                 journal.seats.modify(|seats| seats.is_evicted = true);
             }
         }
-        if open.len() >= self.most {
-            return Err(NoJournal);
-        }
         let journal = Arc::new(Journal::new(path.to_owned(), self.redaction.clone()));
         arrive(&journal);
         open.insert(path.to_owned(), Arc::clone(&journal));

@@ -1,9 +1,9 @@
 //! The news of a watched path.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tokio::time::Instant;
+
+use crate::show::millis;
 
 /// The freshness of a watched path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,6 @@ impl News {
             Freshness::Stale { since } => ("stale", Some(since.elapsed())),
             Freshness::Unsupported => ("unsupported", None),
         };
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         json!({ "generation": self.generation, "state": state, "stale_ms": stale.map(millis) })
     }
 }

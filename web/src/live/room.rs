@@ -4,18 +4,17 @@ use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_curator::internal::{Locked, Signal, sleep, sleep_until};
+use zk_curator::internal::{Locked, Signal, sleep_until};
 use zk_curator::watch::PersistentWatch;
-use zk_curator::{CuratorFramework, ErrorKind, PersistentEvent, WatchEnded};
+use zk_curator::{CuratorFramework, PersistentEvent, WatchEnded};
 
 use super::news::{Freshness, News};
 use super::scope::Scope;
 use super::shared::Memo;
+use super::watch::{Unwatched, watch_below};
 
 /// The longest pause between two announcements, however long the reads take.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The pause before another attempt to add the watch.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// A watched path, its viewers, and the reads that they share.
 #[derive(Debug)]
@@ -60,30 +59,16 @@ impl Room {
 
     /// Follows the path until the framework is closed.
     pub(super) async fn follow(&self, zk: &CuratorFramework) {
-        loop {
-            match zk.add_watch(&self.path).recursive().await {
-                Ok(watch) => {
-                    self.armed(true);
-                    if self.listen(watch).await == WatchEnded::Closed {
-                        return;
-                    }
-                    self.stale();
-                }
-                Err(error) => match error.kind() {
-                    ErrorKind::Closed | ErrorKind::NotStarted => return,
-                    ErrorKind::Unsupported | ErrorKind::NoAuth => {
-                        self.news.modify(|news| news.freshness = Freshness::Unsupported);
-                        // Until the framework is closed.
-                        let mut states = zk.states();
-                        while states.next().await.is_some() {}
-                        return;
-                    }
-                    _ => {
-                        self.stale();
-                        sleep(RETRY).await;
-                    }
-                },
+        let failed = |why: Unwatched| match why {
+            Unwatched::ForNow => self.stale(),
+            Unwatched::ForGood => self.news.modify(|news| news.freshness = Freshness::Unsupported),
+        };
+        while let Some(watch) = watch_below(zk, &self.path, failed).await {
+            self.armed(true);
+            if self.listen(watch).await == WatchEnded::Closed {
+                return;
             }
+            self.stale();
         }
     }
 

@@ -2,8 +2,8 @@
 
 use zk_curator_recipes::inspect::{Contender, Finding};
 
-use super::head::View;
-use crate::paths::{name_of, url_of};
+use super::head::{View, address};
+use crate::paths::name_of;
 use crate::reads::{CardRead, KnownSessions};
 use crate::show::{is_known, place_sentence, sentence, visible};
 use crate::state::Web;
@@ -110,9 +110,4 @@ fn client_of(contender: &Contender, known: &KnownSessions) -> String {
         None if contender.is_persistent => "persistent, no session".to_owned(),
         None => "no session is known".to_owned(),
     }
-}
-
-/// Returns the address of a view of a node.
-pub(super) fn address(web: &Web, view: View, path: &str) -> String {
-    format!("{}{}{}", web.base, view.address(), url_of(path))
 }

@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Redirect, Response};
 use zk_curator::Version;
 
 use super::edit::data_of;
-use super::frame::{Frame, render};
-use super::head::Head;
+use super::frame::{Frame, render_as};
+use super::head::{Head, View, address};
 use super::node::shown_data;
 use crate::api::creatable;
 use crate::body::read_form;
 use crate::fields::Fields;
-use crate::paths::{child_of, parent_of, url_of};
+use crate::paths::{child_of, parent_of};
 use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::security::ChangePermit;
 use crate::show::{DataView, now_ms, visible, when};
@@ -149,9 +149,7 @@ async fn not_saved(
         shown,
         hidden,
     };
-    let mut response = render(&page);
-    *response.status_mut() = problem.status;
-    response
+    render_as(problem.status, &page)
 }
 
 async fn create(
@@ -204,14 +202,12 @@ async fn not_created(
         },
         detail: visible(&problem.detail).into_owned(),
         parent: visible(parent).into_owned(),
-        node_url: format!("{}/node{}", web.base, url_of(parent)),
+        node_url: address(web, View::Node, parent),
         name: field("name"),
         mode: field("mode"),
         text: field("data"),
     };
-    let mut response = render(&page);
-    *response.status_mut() = problem.status;
-    response
+    render_as(problem.status, &page)
 }
 
 async fn delete(
@@ -226,12 +222,11 @@ async fn delete(
     let version = version_of(form)?;
     web.changes(permit)?.delete(path, version).await?;
     let parent = parent_of(path).unwrap_or("/");
-    let address = format!("{}/tree{}", web.base, url_of(parent));
-    Ok(Redirect::to(&address).into_response())
+    Ok(Redirect::to(&address(web, View::Tree, parent)).into_response())
 }
 
 fn to_node(web: &Web, path: &str) -> Response {
-    Redirect::to(&format!("{}/node{}", web.base, url_of(path))).into_response()
+    Redirect::to(&address(web, View::Node, path)).into_response()
 }
 
 fn version_of(form: &Fields) -> RequestResult<Version> {

@@ -8,19 +8,20 @@ use axum::response::Response;
 use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
-use super::head::{Head, View};
+use super::head::{Head, View, address};
+use super::paging::{from_field, range};
 use super::restore::{ChoiceView, PlanView, choice_views, plan_of, plan_view};
 use crate::fields::query;
 use crate::paths::{UrlError, url_of};
 use crate::problem::{Problem, RequestResult};
-use crate::reads::PAGE;
+use crate::reads::{PAGE, next_of};
 use crate::show::{size, visible};
 use crate::state::{Web, read_only};
 use crate::transfer::{
-    CompareWith, Comparison, DifferenceRow, MOST_COMPARED, RestoreChoice, UploadFile, UploadOwner,
-    compare, gone, problem_of, until_gone,
+    CompareWith, Comparison, DifferenceRow, MOST_COMPARED, RestoreChoice, UploadOwner, gone,
 };
 use crate::visit::Visit;
+use zk_curator_ops::files::TemporaryFile;
 
 #[derive(Template)]
 #[template(path = "data.html", whitespace = "minimize")]
@@ -75,13 +76,13 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
         (Some("plan"), _, Some(_)) => return Err(read_only()),
         (_, _, Some(id)) => {
             let (file, _) = uploaded(&web, &visit, id)?;
-            let compared = compared(&web, &path, CompareWith::File(file)).await?;
+            let compared = web.compared(&path, CompareWith::File(file), true).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, id, true, &compared));
         }
         (_, Some(with), None) => {
             let other: String = ZPath::parse(with).map_err(UrlError::from)?.into();
             page.other = with.to_owned();
-            let compared = compared(&web, &path, CompareWith::Path(other.clone())).await?;
+            let compared = web.compared(&path, CompareWith::Path(other.clone()), true).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, &other, false, &compared));
         }
         _ => {}
@@ -91,7 +92,6 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
 
 impl DataPage {
     pub(super) async fn new(web: &Web, visit: &Visit, path: &str) -> RequestResult<Self> {
-        let url = url_of(path);
         // The node of a restore need not exist.
         let stat = web.zk.exists(path).await?;
         let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
@@ -102,8 +102,8 @@ impl DataPage {
             frame,
             head: Head { children, ..Head::of_view(web, path, View::Data) },
             full_path: visible(path).into_owned(),
-            backup_url: format!("{}/api/v1/backup{url}", web.base),
-            data_url: format!("{}/data{url}", web.base),
+            backup_url: format!("{}/api/v1/backup{}", web.base, url_of(path)),
+            data_url: address(web, View::Data, path),
             other: String::new(),
             upload_limit: size(limit),
             most_compared: MOST_COMPARED,
@@ -129,17 +129,9 @@ pub(super) fn uploaded(
     web: &Web,
     visit: &Visit,
     id: &str,
-) -> RequestResult<(Arc<UploadFile>, UploadOwner)> {
+) -> RequestResult<(Arc<TemporaryFile>, UploadOwner)> {
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
     Ok((web.uploads.get(owner, id)?, owner))
-}
-
-async fn compared(web: &Web, path: &str, with: CompareWith) -> RequestResult<Comparison> {
-    let (zk, redaction, root) = (web.zk.clone(), web.redaction.clone(), path.to_owned());
-    let compared = until_gone(&web.transfers, move || async move {
-        compare(&zk, &redaction, &root, with, true).await
-    });
-    compared.await?.map_err(|error| problem_of(&error))
 }
 
 /// `other` is the second path, or the id of the second file.
@@ -152,17 +144,15 @@ fn diff_view(
     compared: &Comparison,
 ) -> DiffView {
     let total = compared.rows.len();
-    let from = visit.query.get("from").and_then(|from| from.parse().ok());
-    let from: usize = from.unwrap_or_default();
+    let from: usize = visit.query.number("from");
     let shown = compared.rows.iter().skip(from).take(PAGE);
     let rows: Vec<_> = shown.map(|row| diff_row(web, row, is_file)).collect();
     let at = |from: usize| {
-        let from = if from == 0 { String::new() } else { from.to_string() };
+        let from = from_field(from);
         let field = if is_file { "upload" } else { "with" };
         let fields = [(field, other), ("show", "diff"), ("from", &*from)];
-        format!("{}/data{}{}", web.base, url_of(path), query(&fields))
+        format!("{}{}", address(web, View::Data, path), query(&fields))
     };
-    let next = from.saturating_add(rows.len());
     let second = if is_file {
         format!("the file (root {})", visible(&compared.other))
     } else {
@@ -175,13 +165,9 @@ fn diff_view(
     };
     DiffView {
         summary,
-        range: if rows.is_empty() {
-            String::new()
-        } else {
-            format!("{}–{next} of {total}", from + 1)
-        },
+        range: if rows.is_empty() { String::new() } else { range(from, rows.len(), total) },
         previous_url: if from == 0 { String::new() } else { at(from.saturating_sub(PAGE)) },
-        next_url: if !rows.is_empty() && next < total { at(next) } else { String::new() },
+        next_url: next_of(from, rows.len(), total).map(at).unwrap_or_default(),
         rows,
     }
 }
@@ -195,8 +181,7 @@ fn diff_row(web: &Web, row: &DifferenceRow, is_file: bool) -> DiffRow {
     };
     // A node that only a file has is not in ZooKeeper.
     let is_there = !(is_file && row.sign == '+');
-    let url =
-        if is_there { format!("{}/node{}", web.base, url_of(&row.path)) } else { String::new() };
+    let url = if is_there { address(web, View::Node, &row.path) } else { String::new() };
     let path = visible(&row.path).into_owned();
     DiffRow { sign: row.sign, meaning, path, url, what: row.what.clone() }
 }

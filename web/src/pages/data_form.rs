@@ -8,10 +8,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::data::{DataPage, no_uploads, uploaded};
+use super::head::{View, address};
 use super::restore::{plan_of, plan_view, problem_of_refusal, token_of};
 use crate::body::read_form;
 use crate::fields::{Fields, query};
-use crate::paths::url_of;
 use crate::problem::{Problem, RequestResult};
 use crate::security::{ChangePermit, NodeChange, audited};
 use crate::state::{Web, read_only};
@@ -73,8 +73,8 @@ async fn upload(
         fields.extend(choice.fields());
     }
     tracing::debug!(who = form.permit.who(), "a file was uploaded to the web explorer");
-    let address = format!("{}/data{}{}", web.base, url_of(path), query(&fields));
-    Ok(Redirect::to(&address).into_response())
+    let shown = format!("{}{}", address(web, View::Data, path), query(&fields));
+    Ok(Redirect::to(&shown).into_response())
 }
 
 /// Applies the plan on the page of the user, unless it has changed.
@@ -131,6 +131,5 @@ async fn apply(
         }
     };
     web.uploads.remove(owner, id);
-    let address = format!("{}/tree{}", web.base, url_of(&root));
-    Ok(Redirect::to(&address).into_response())
+    Ok(Redirect::to(&address(web, View::Tree, &root)).into_response())
 }

@@ -7,7 +7,7 @@ use zk_curator::compression::{CompressionProvider, GzipCompressionProvider};
 
 use crate::fields::Fields;
 use crate::problem::{Problem, RequestResult};
-use crate::show::{MOST_SHOWN, opened};
+use crate::show::{MOST_SHOWN, opened, text_of};
 
 /// The fields of a form with data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,11 +46,7 @@ impl EditForm {
 /// Returns text that survives a form, and its line breaks. `None` for other data: bytes that are
 /// not text, control characters, and line breaks of more than one kind.
 fn editable(data: &[u8]) -> Option<(String, &'static str)> {
-    let text = std::str::from_utf8(data).ok()?;
-    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
-    if !text.chars().all(is_text) {
-        return None;
-    }
+    let text = text_of(data, true)?;
     let pairs = text.matches("\r\n").count();
     let (returns, feeds) = (text.matches('\r').count(), text.matches('\n').count());
     match (pairs, returns, feeds) {

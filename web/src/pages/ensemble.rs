@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use tokio::time::timeout;
 use zk_curator_ops::ensemble::doctor::{DoctorFinding, FindingSeverity};
@@ -16,7 +15,7 @@ use super::ensemble_sessions::{SessionTable, session_table};
 use super::frame::{Frame, render};
 use crate::api::ensemble_json;
 use crate::ensemble::{EnsembleSample, SURVEYED, ServerLine};
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::show::{Chart, When, duration, now_ms, number, visible, when};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
@@ -85,7 +84,7 @@ pub(crate) async fn ensemble(State(web): State<Arc<Web>>, visit: Visit) -> Reque
     let sampler = web.ensemble()?;
     let viewing = sampler.view();
     let sample = timeout(FIRST, viewing.sample()).await.ok().flatten();
-    let from = visit.query.get("from").and_then(|from| from.parse().ok()).unwrap_or_default();
+    let from = visit.query.number("from");
     if visit.format == Format::Json {
         let sample = sample.ok_or_else(no_sample)?;
         return Ok(ensemble_json(&sample, from));
@@ -99,8 +98,7 @@ pub(crate) async fn ensemble(State(web): State<Arc<Web>>, visit: Visit) -> Reque
 
 fn no_sample() -> Problem {
     let detail = "The servers have not been sampled yet. Try again in a moment.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoConnection, "No sample yet", detail)
+    Problem::unavailable("No sample yet", detail)
 }
 
 /// Returns the page. `every` is the pause between two samples.

@@ -2,9 +2,10 @@
 
 use zk_curator::path::ZPath;
 
+use super::head::{View, address};
+use super::paging::range;
 use crate::api::SESSIONS;
 use crate::ensemble::{ListedSession, MOST_PATHS, MOST_SESSIONS, SessionList};
-use crate::paths::url_of;
 use crate::show::{duration, visible};
 use crate::state::Web;
 
@@ -63,10 +64,7 @@ pub(super) fn session_table(web: &Web, list: Option<&SessionList>, from: usize) 
     SessionTable {
         summary: summary(list),
         notice: notice(list),
-        range: match rows.len() {
-            0 => "none".to_owned(),
-            shown => format!("{}–{} of {}", from + 1, from + shown, sessions.len()),
-        },
+        range: range(from, rows.len(), sessions.len()),
         rows,
         has_pages: !is_first || has_next,
         first_url: if is_first { String::new() } else { at(0) },
@@ -129,6 +127,6 @@ fn session_row(web: &Web, root: &str, session: &ListedSession) -> SessionRow {
 fn session_path(web: &Web, root: &str, path: &str) -> SessionPath {
     let below = if root == "/" { Some(path) } else { path.strip_prefix(root) };
     let below = below.filter(|below| ZPath::parse(*below).is_ok());
-    let url = below.map(|below| format!("{}/node{}", web.base, url_of(below)));
+    let url = below.map(|below| address(web, View::Node, below));
     SessionPath { path: visible(path).into_owned(), url: url.unwrap_or_default() }
 }

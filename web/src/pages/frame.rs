@@ -1,12 +1,14 @@
 //! The header and the footer of every page.
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use tracing::error;
+use zk_curator::ConnectionHealth;
 
 use crate::live::Scope;
 use crate::paths::url_of;
-use crate::problem::{Problem, ProblemKind};
+use crate::problem::Problem;
 use crate::security::{Means, Viewer};
 use crate::show::{duration, visible};
 use crate::state::Web;
@@ -79,7 +81,7 @@ impl Frame {
         };
         let hidden = || "shown to users".to_owned();
         let (connection, servers, identity) = match viewer {
-            Some(_) => (connection_of(web), web.zk.connect_string(), web.identity().await),
+            Some(_) => (connection_of(&health), web.zk.connect_string(), web.identity().await),
             None => (hidden(), hidden(), hidden()),
         };
         let user = viewer.map(|viewer| visible(&viewer.user).into_owned()).unwrap_or_default();
@@ -141,17 +143,23 @@ fn has_page(web: &Web, url: &str) -> bool {
     url != ENSEMBLE || web.ensemble().is_ok()
 }
 
-fn connection_of(web: &Web) -> String {
-    let health = web.zk.connection_health();
+fn connection_of(health: &ConnectionHealth) -> String {
     let state = health.state.name().replace('_', " ");
     let mut text = format!("{state} for {}", duration(health.lasted));
     if let Some(server) = &health.server {
         text.push_str(&format!(", served by {}", visible(server)));
     }
-    if let Some(session) = health.session {
+    if let Some(session) = &health.session {
         text.push_str(&format!(", session {}, timeout {}", session.id, duration(session.timeout)));
     }
     text
+}
+
+/// Renders a page with another status than 200.
+pub(super) fn render_as(status: StatusCode, page: &impl Template) -> Response {
+    let mut response = render(page);
+    *response.status_mut() = status;
+    response
 }
 
 /// Renders a page.
@@ -160,9 +168,8 @@ pub(super) fn render(page: &impl Template) -> Response {
         Ok(text) => Html(text).into_response(),
         Err(why) => {
             error!(%why, "a page of the web explorer cannot be rendered");
-            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
             let detail = "The page cannot be rendered.";
-            Problem::new(status, ProblemKind::Usage, "Internal error", detail).into_response()
+            Problem::internal("Internal error", detail).into_response()
         }
     }
 }

@@ -49,6 +49,11 @@ impl View {
     }
 }
 
+/// Returns the address of a view of a node.
+pub(super) fn address(web: &Web, view: View, path: &str) -> String {
+    format!("{}{}{}", web.base, view.address(), url_of(path))
+}
+
 /// A node on the way from the root.
 #[derive(Debug)]
 pub(super) struct Crumb {
@@ -65,12 +70,10 @@ impl Head {
 
     /// Returns the head of a page that does not know the number of children.
     pub(super) fn of_view(web: &Web, path: &str, view: View) -> Self {
-        let url = url_of(path);
-        let link = |url: &str| format!("{}{}{url}", web.base, view.address());
         let mut crumbs = vec![Crumb {
             // A namespace has a root of its own.
             name: visible(&web.zk.server_path("/")).into_owned(),
-            url: link(""),
+            url: address(web, view, "/"),
             is_current: path == "/",
         }];
         let mut above = "/".to_owned();
@@ -78,24 +81,25 @@ impl Head {
             above = child_of(&above, name);
             crumbs.push(Crumb {
                 name: visible(name).into_owned(),
-                url: link(&url_of(&above)),
+                url: address(web, view, &above),
                 is_current: above == path,
             });
         }
         let heading =
             if path == "/" { "/".to_owned() } else { visible(name_of(path)).into_owned() };
+        let at = |view: View| address(web, view, path);
         Self {
             crumbs,
             heading,
             children: String::new(),
-            tree_url: format!("{}/tree{url}", web.base),
-            node_url: format!("{}/node{url}", web.base),
-            data_url: format!("{}/data{url}", web.base),
-            changes_url: format!("{}/changes{url}", web.base),
-            why_url: format!("{}/why{url}", web.base),
-            recipes_url: format!("{}/recipes{url}", web.base),
-            services_url: format!("{}/services{url}", web.base),
-            search_url: format!("{}/search{url}", web.base),
+            tree_url: at(View::Tree),
+            node_url: at(View::Node),
+            data_url: at(View::Data),
+            changes_url: at(View::Changes),
+            why_url: at(View::Why),
+            recipes_url: at(View::Recipes),
+            services_url: at(View::Services),
+            search_url: format!("{}/search{}", web.base, url_of(path)),
             view,
         }
     }

@@ -10,7 +10,7 @@ use super::frame::{Frame, render};
 use crate::ensemble::{MOST_PATHS, MOST_SESSIONS};
 use crate::journal::{MOST_CHANGES, MOST_KNOWN, MOST_VALUE};
 use crate::reads::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES, PAGE, SORTABLE};
-use crate::show::{MOST_SHOWN, size};
+use crate::show::{MOST_SHOWN, size, size_of};
 use crate::state::Web;
 use crate::transfer::MOST_COMPARED;
 use crate::visit::Visit;
@@ -24,7 +24,6 @@ struct HelpPage {
 
 /// `GET /help`
 pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response {
-    let bytes = |bytes: usize| size(u64::try_from(bytes).unwrap_or(u64::MAX));
     let limits = vec![
         format!("A page has at most {PAGE} children, and fewer if their names are long."),
         format!(
@@ -33,7 +32,7 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         ),
         format!(
             "A page shows the first {} of a value. A download has all of it.",
-            bytes(MOST_SHOWN)
+            size_of(MOST_SHOWN)
         ),
         format!(
             "Recipes are searched in at most {MOST_NODES} nodes, and fewer if their data are \
@@ -55,7 +54,7 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         ),
         format!(
             "A request has at most {}, the jute.maxbuffer of the servers.",
-            bytes(web.max_body)
+            size_of(web.max_body)
         ),
         format!(
             "An uploaded file has at most {}. Trees of at most {MOST_COMPARED} nodes are compared.",
@@ -64,7 +63,7 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
         format!(
             "The newest {MOST_CHANGES} changes below a node are kept, the first {} of a value, and \
              the old values of up to {MOST_KNOWN} nodes.",
-            bytes(MOST_VALUE)
+            size_of(MOST_VALUE)
         ),
     ];
     render(&HelpPage { frame: Frame::new(&web, Some(&visit.viewer), "/help").await, limits })

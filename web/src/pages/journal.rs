@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::frame::{Frame, render};
-use super::head::{Head, View};
+use super::head::{Head, View, address};
 use crate::journal::{
     ChangeKind, JournalValue, MOST_CHANGES, MOST_KNOWN, MOST_VALUE, NoJournal, RecordedChange,
 };
 use crate::live::Freshness;
 use crate::paths::url_of;
-use crate::problem::{Problem, ProblemKind, RequestResult};
-use crate::show::{SideRow, now_ms, sides, size, value_lines, visible, when};
+use crate::problem::{Problem, RequestResult};
+use crate::show::{SideRow, now_ms, sides, size_of, value_lines, visible, when};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -58,18 +57,17 @@ struct ChangeView {
 /// `GET /changes/…`: the changes after the number in `after`, the newest first.
 pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let path = visit.node_below(&["/changes"])?;
-    let after = visit.query.get("after").and_then(|after| after.parse().ok());
-    let after: u64 = after.unwrap_or_default();
+    let after: u64 = visit.query.number("after");
     let view = web.journals.view(&path).map_err(|NoJournal| full())?;
     let state = view.page(after);
     // Without a connection, the page still shows the record.
     let stat = web.zk.exists(&path).await.ok().flatten();
     let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
-    let url = url_of(&path);
+    let page_url = address(&web, View::Changes, &path);
     let mut frame = Frame::new(&web, Some(&visit.viewer), "").await;
     path.clone_into(&mut frame.path);
     if web.live {
-        frame.live = format!("{}/api/v1/changes{url}?news=only", web.base);
+        frame.live = format!("{}/api/v1/changes{}?news=only", web.base, url_of(&path));
     }
     let now = now_ms();
     let began = when(state.began, now);
@@ -94,12 +92,12 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
             _ => "Nothing has changed since.",
         },
         older: older(total),
-        all_url: if after == 0 { String::new() } else { format!("{}/changes{url}", web.base) },
-        hide_url: format!("{}/changes{url}?after={}", web.base, state.last),
+        hide_url: format!("{page_url}?after={}", state.last),
+        all_url: if after == 0 { String::new() } else { page_url },
         limits: format!(
             "The newest {MOST_CHANGES} changes are kept, and the first {} of a value. The old \
              value of a node is known for up to {MOST_KNOWN} nodes.",
-            size(u64::try_from(MOST_VALUE).unwrap_or(u64::MAX))
+            size_of(MOST_VALUE)
         ),
     };
     Ok(render(&page))
@@ -136,7 +134,6 @@ fn older(total: usize) -> String {
 fn change_view(web: &Web, change: &RecordedChange, now: i64) -> ChangeView {
     let at = when(change.at, now);
     let is_there = !matches!(change.kind, ChangeKind::Deleted | ChangeKind::Passed);
-    let node = || format!("{}/node{}", web.base, url_of(&change.path));
     let (rows, note) = compared(&change.old, &change.new);
     ChangeView {
         number: change.number,
@@ -148,7 +145,7 @@ fn change_view(web: &Web, change: &RecordedChange, now: i64) -> ChangeView {
             ChangeKind::Replaced | ChangeKind::Passed => '±',
         },
         path: visible(&change.path).into_owned(),
-        url: if is_there { node() } else { String::new() },
+        url: if is_there { address(web, View::Node, &change.path) } else { String::new() },
         ago: at.ago,
         absolute: at.absolute,
         datetime: at.rfc3339,
@@ -198,8 +195,7 @@ fn lines(value: &JournalValue) -> Vec<String> {
 fn full() -> Problem {
     let detail = "The changes of too many paths are recorded. Try again when other users have \
                   closed their pages.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "No place for a record", detail)
+    Problem::no_place("No place for a record", detail)
 }
 
 #[cfg(test)]

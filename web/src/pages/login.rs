@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use tracing::{info, warn};
 
-use super::frame::{Frame, render};
+use super::frame::{Frame, render_as};
 use crate::body::read_form;
 use crate::guard::{SESSION, cookie};
 use crate::problem::{Problem, RequestResult};
@@ -128,9 +128,7 @@ async fn page(
     let next = destination(next).to_owned();
     let asks_identity = web.impersonation.is_some();
     let page = LoginPage { frame, message, next, lasting, asks_identity };
-    let mut response = render(&page);
-    *response.status_mut() = status;
-    response
+    render_as(status, &page)
 }
 
 /// Returns the page after signing in: a page of this explorer, whatever the address says.

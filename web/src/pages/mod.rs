@@ -14,6 +14,7 @@ mod help;
 mod journal;
 mod login;
 mod node;
+mod paging;
 mod problem;
 mod recipes;
 mod restore;

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::response::Response;
 
-use super::frame::{Frame, render};
+use super::frame::{Frame, render_as};
 use crate::problem::Problem;
 use crate::security::Viewer;
 use crate::show::visible;
@@ -30,8 +30,7 @@ pub(crate) async fn problem_page(
         detail: visible(&problem.detail).into_owned(),
         status: problem.status.as_u16().to_string(),
     };
-    let mut response = render(&page);
-    *response.status_mut() = problem.status;
+    let mut response = render_as(problem.status, &page);
     problem.add_header(&mut response);
     response
 }

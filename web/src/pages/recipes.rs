@@ -1,15 +1,15 @@
 //! The recipes below a node.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use zk_curator_ops::text::since;
 
-use super::card::address;
 use super::frame::{Frame, render};
-use super::head::{Head, View};
+use super::head::{Head, View, address};
+use super::paging::{from_field, range};
 use crate::api::recipes_json;
 use crate::fields::query;
 use crate::live::Scope;
@@ -75,7 +75,7 @@ struct HolderView {
 pub(crate) async fn recipes(State(web): State<Arc<Web>>, visit: Visit) -> RequestResult<Response> {
     let root = visit.node_below(&["/recipes", "/api/v1/recipes"])?;
     let group = visit.query.get("kind").and_then(RecipeGroup::named);
-    let from = visit.query.get("from").and_then(|from| from.parse().ok()).unwrap_or_default();
+    let from = visit.query.number("from");
     let read = web.recipes(&root).await?;
     let known = web.known_sessions.present();
     let part = read.part(group, from);
@@ -98,10 +98,6 @@ fn page(
     let now = now_ms();
     let base = address(web, View::Recipes, root);
     let at = |from: usize| page_url(&base, part.group, from);
-    let range = match part.rows.len() {
-        0 => "none".to_owned(),
-        rows => format!("{}–{} of {}", part.from + 1, part.from + rows, part.matching),
-    };
     RecipesPage {
         head: Head::of_view(web, root, View::Recipes),
         root: visible(root).into_owned(),
@@ -109,7 +105,7 @@ fn page(
         summary: summary(read),
         notices: notices(read),
         rows: part.rows.iter().map(|row| row_view(web, row, known, now)).collect(),
-        range,
+        range: range(part.from, part.rows.len(), part.matching),
         has_pages: part.from > 0 || part.next.is_some(),
         previous_url: match part.from {
             0 => String::new(),
@@ -122,7 +118,7 @@ fn page(
 }
 
 fn page_url(base: &str, group: Option<RecipeGroup>, from: usize) -> String {
-    let from = if from == 0 { String::new() } else { from.to_string() };
+    let from = from_field(from);
     format!("{base}{}", query(&[("kind", group.map_or("", RecipeGroup::name)), ("from", &from)]))
 }
 
@@ -182,7 +178,6 @@ fn row_view(web: &Web, row: &RecipeRow, known: &KnownSessions, now: i64) -> RowV
         RecipeGroup::Service => address(web, View::Services, parent_of(&row.path).unwrap_or("/")),
         _ => String::new(),
     };
-    let longest = row.oldest.map(|oldest| now.saturating_sub(oldest).max(0).unsigned_abs());
     let holders: Vec<_> = row.named.iter().map(|holder| holder_view(web, holder, known)).collect();
     let first = holders.first().map_or("", |holder| holder.label.as_str());
     RowView {
@@ -193,9 +188,7 @@ fn row_view(web: &Web, row: &RecipeRow, known: &KnownSessions, now: i64) -> RowV
         more_holders: row.holders.saturating_sub(holders.len()),
         since: row.since.map(|since| when(since, now)),
         waiting: row.waiting,
-        longest: longest
-            .map(|longest| duration(Duration::from_millis(longest)))
-            .unwrap_or_default(),
+        longest: row.oldest.map(|oldest| duration(since(oldest, now))).unwrap_or_default(),
         longest_since: row.oldest.map(|oldest| when(oldest, now).absolute).unwrap_or_default(),
         depth: row.depth.map_or_else(|| "–".to_owned(), |depth| depth.to_string()),
         growth: growth_words(row.growth),

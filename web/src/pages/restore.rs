@@ -10,8 +10,9 @@ use crate::show::visible;
 use crate::state::Web;
 use crate::transfer::{
     ACLS, COUNTERS, ChoiceField, EPHEMERALS, EXISTING, PlannedRestore, ROOT, RestoreChoice,
-    RestoreRefusal, RestoreTask, UploadFile, UploadOwner, problem_of, until_gone,
+    RestoreRefusal, RestoreTask, UploadOwner, problem_of, until_gone,
 };
+use zk_curator_ops::files::TemporaryFile;
 
 /// The nodes of a kind that a page names.
 const NAMED: usize = 20;
@@ -69,7 +70,7 @@ pub(super) struct PlanChange {
 /// Plans the restore of a file.
 pub(super) async fn plan_of(
     web: &Web,
-    file: Arc<UploadFile>,
+    file: Arc<TemporaryFile>,
     choice: RestoreChoice,
     here: &str,
 ) -> RequestResult<PlannedRestore> {

@@ -15,6 +15,7 @@ use tracing::error;
 use zk_curator::internal::sleep;
 
 use super::frame::{Frame, render};
+use super::head::{View, address};
 use crate::api::{SearchQuery, search_json, search_lines, wants_lines};
 use crate::paths::url_of;
 use crate::problem::{Problem, RequestResult};
@@ -23,7 +24,7 @@ use crate::search::{
     SearchSummary, SearchWalk, search_parts,
 };
 use crate::security::StreamSeat;
-use crate::show::{size, visible, visible_data};
+use crate::show::{size, size_of, visible, visible_data};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -135,7 +136,7 @@ async fn page(
     SearchPage {
         frame: Frame::new(web, Some(&visit.viewer), "/search").await,
         root: visible(root).into_owned(),
-        tree_url: format!("{base}/tree{url}"),
+        tree_url: address(web, View::Tree, root),
         action: format!("{base}/search{url}"),
         lines_url: format!("{base}/api/v1/search{url}"),
         longest: LONGEST_PATTERN,
@@ -158,7 +159,6 @@ fn part_option(part: SearchIn, selected: SearchIn) -> PartOption {
 
 fn hint(web: &Web) -> String {
     let limits = web.search_limits;
-    let bytes = |bytes: usize| size(u64::try_from(bytes).unwrap_or(u64::MAX));
     format!(
         "Upper and lower case differ; (?i) at the beginning of an expression ignores that. Gzip is \
          searched as plain data. A search ends after {} results, {} nodes, {} of data or {} s, and \
@@ -168,8 +168,8 @@ fn hint(web: &Web) -> String {
         limits.nodes,
         size(limits.bytes),
         limits.time.as_secs(),
-        bytes(MOST_OPENED),
-        bytes(LONGEST_LINE)
+        size_of(MOST_OPENED),
+        size_of(LONGEST_LINE)
     )
 }
 

@@ -7,9 +7,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 
-use super::card::address;
 use super::frame::{Frame, render};
-use super::head::{Head, View};
+use super::head::{Head, View, address};
 use crate::api::services_json;
 use crate::fields::query;
 use crate::live::Scope;
@@ -18,7 +17,7 @@ use crate::problem::RequestResult;
 use crate::reads::{
     InstanceRead, KnownSessions, Payload, ServiceRead, ServicesRead, UndecodableRead,
 };
-use crate::show::{RecipeGroup, When, now_ms, sentence, size, visible, when};
+use crate::show::{RecipeGroup, When, now_ms, sentence, size_of, visible, when};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -254,10 +253,7 @@ fn payload(payload: &Payload) -> String {
     match payload {
         Payload::Json(text) if text == "null" => String::new(),
         Payload::Json(text) => visible(text).into_owned(),
-        Payload::TooLong(bytes) => {
-            let bytes = u64::try_from(*bytes).unwrap_or(u64::MAX);
-            format!("{}: too long for this page", size(bytes))
-        }
+        Payload::TooLong(bytes) => format!("{}: too long for this page", size_of(*bytes)),
     }
 }
 

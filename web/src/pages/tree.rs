@@ -8,7 +8,8 @@ use axum::response::{Redirect, Response};
 use zk_curator::path::ZPath;
 
 use super::frame::{Frame, render};
-use super::head::Head;
+use super::head::{Head, View, address};
+use super::paging::{from_field, range};
 use crate::api::children_json;
 use crate::fields::{Fields, query};
 use crate::paths::{UrlError, child_of, url_of};
@@ -74,7 +75,7 @@ pub(crate) async fn go(State(web): State<Arc<Web>>, visit: Visit) -> RequestResu
         path => format!("/{path}"),
     };
     let path = ZPath::parse(path).map_err(UrlError::from)?;
-    Ok(Redirect::to(&format!("{}/tree{}", web.base, url_of(path.as_str()))))
+    Ok(Redirect::to(&address(&web, View::Tree, path.as_str())))
 }
 
 /// `GET /tree/…` and `GET /api/v1/children/…`
@@ -95,7 +96,7 @@ fn query_of(fields: &Fields) -> ListingQuery {
     ListingQuery {
         filter: filter.chars().take(LONGEST_FILTER).collect(),
         sort: Sort::of(fields.get("sort").unwrap_or_default()),
-        from: fields.get("from").and_then(|from| from.parse().ok()).unwrap_or_default(),
+        from: fields.number("from"),
     }
 }
 
@@ -116,7 +117,7 @@ fn page(web: &Web, frame: Frame, path: &str, query: &ListingQuery, listing: &Lis
             "No child matches, or there are fewer children than this page expects."
         },
         rows: listing.rows.iter().map(|row| row_view(web, path, row, now)).collect(),
-        range: range(query, listing),
+        range: range(query.from, listing.rows.len(), listing.matching),
         has_pages: !is_first || listing.next.is_some(),
         first_url: if is_first { String::new() } else { at(0) },
         previous_url: if is_first { String::new() } else { at(previous) },
@@ -128,7 +129,7 @@ fn page(web: &Web, frame: Frame, path: &str, query: &ListingQuery, listing: &Lis
 
 fn page_url(tree: &str, of: &ListingQuery, from: usize) -> String {
     let sort = if of.sort == Sort::Name { "" } else { of.sort.name() };
-    let from = if from == 0 { String::new() } else { from.to_string() };
+    let from = from_field(from);
     format!("{tree}{}", query(&[("filter", &of.filter), ("sort", sort), ("from", &from)]))
 }
 
@@ -165,15 +166,8 @@ fn notice(listing: &Listing) -> String {
     )
 }
 
-fn range(query: &ListingQuery, listing: &Listing) -> String {
-    match listing.rows.len() {
-        0 => "none".to_owned(),
-        rows => format!("{}–{} of {}", query.from + 1, query.from + rows, listing.matching),
-    }
-}
-
 fn row_view(web: &Web, parent: &str, row: &Row, now: i64) -> RowView {
-    let url = format!("{}/tree{}", web.base, url_of(&child_of(parent, &row.name)));
+    let url = address(web, View::Tree, &child_of(parent, &row.name));
     let dash = || "–".to_owned();
     let changed = row.stat.map(|stat| when(stat.mtime, now));
     let children = row.stat.map(|stat| stat.num_children);

@@ -9,9 +9,8 @@ use axum::response::Response;
 use zk_curator_ops::holders::{NextStep, PARTIAL, next_steps, obstacle_line};
 use zk_curator_recipes::inspect::{Contender, RecipeKind};
 
-use super::card::address;
 use super::frame::{Frame, render};
-use super::head::{Head, View};
+use super::head::{Head, View, address};
 use crate::api::why_json;
 use crate::live::Scope;
 use crate::paths::url_of;

@@ -162,7 +162,8 @@ fn page_of(names: &[String], from: usize) -> &[String] {
     &rest[..fitting.max(1).min(rest.len())]
 }
 
-const fn next_of(from: usize, shown: usize, matching: usize) -> Option<usize> {
+/// Returns the number of rows before the next page, if there is one.
+pub(crate) const fn next_of(from: usize, shown: usize, matching: usize) -> Option<usize> {
     let next = from.saturating_add(shown);
     if shown > 0 && next < matching { Some(next) } else { None }
 }

@@ -12,7 +12,9 @@ mod why;
 
 pub(crate) use growth::Growth;
 pub(crate) use limits::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES};
-pub(crate) use listing::{Listing, ListingQuery, PAGE, Row, SORTABLE, Sort, list, names_from};
+pub(crate) use listing::{
+    Listing, ListingQuery, PAGE, Row, SORTABLE, Sort, list, names_from, next_of,
+};
 pub(crate) use node::{DataRead, Kinds, NodeRead, read_node};
 pub(crate) use recipes::{HolderRow, RecipeRow, RecipesPart, RecipesRead, read_recipes};
 pub(crate) use services::{

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use zk_curator::op::ReadResult;
 use zk_curator::{Acl, CuratorFramework, Error, ErrorKind, Stat};
+use zk_curator_ops::path::is_built_in;
+use zk_curator_ops::quota;
 
 use super::stats::{ChildStat, stats_at_once};
 use crate::paths::child_of;
@@ -112,14 +114,11 @@ async fn kinds_of(zk: &CuratorFramework, path: &str, names: &[String]) -> Result
 async fn quota_of(zk: &CuratorFramework, path: &str) -> Result<Option<(Bytes, Bytes)>, Error> {
     let root = zk.using_namespace("")?;
     let on_server = zk.server_path(path);
-    let is_of_servers =
-        matches!(on_server.as_str(), "/" | "/zookeeper") || on_server.starts_with("/zookeeper/");
-    if root.server_path("/") != "/" || is_of_servers {
+    if root.server_path("/") != "/" || is_built_in(&on_server) {
         return Ok(None);
     }
-    let node = |name: &str| format!("/zookeeper/quota{on_server}/{name}");
-    let reads = root.multi_read().get_data(node("zookeeper_limits"));
-    let reads = reads.get_data(node("zookeeper_stats")).undecompressed();
+    let reads = root.multi_read().get_data(quota::limits_node(&on_server));
+    let reads = reads.get_data(quota::stats_node(&on_server)).undecompressed();
     let results = reads.await?;
     let mut data = results.into_iter().map(|result| {
         // Most nodes have no quota.

@@ -11,7 +11,7 @@ use zk_curator_recipes::queue::jobs::JobPhase;
 
 use super::growth::Growth;
 use super::limits::{MOST_BYTES, MOST_NODES, WITHIN};
-use super::listing::PAGE;
+use super::listing::{PAGE, next_of};
 use super::why::tidy;
 use crate::problem::{Problem, RequestResult};
 use crate::security::Redaction;
@@ -94,8 +94,7 @@ impl RecipesRead {
         let is_of_group = |row: &&RecipeRow| group.is_none_or(|group| row.group == group);
         let matching = self.rows.iter().filter(is_of_group).count();
         let rows: Vec<_> = self.rows.iter().filter(is_of_group).skip(from).take(PAGE).collect();
-        let next = from.saturating_add(rows.len());
-        let next = (!rows.is_empty() && next < matching).then_some(next);
+        let next = next_of(from, rows.len(), matching);
         RecipesPart { rows, group, matching, from, next }
     }
 }

@@ -8,7 +8,7 @@ use zk_curator::{CuratorFramework, Error, ErrorKind, SessionId, Stat};
 use zk_curator_discovery::json::read;
 
 use super::limits::{LONGEST_PAYLOAD, MOST_INSTANCES, MOST_RECORDS, MOST_SERVICES, WITHIN};
-use crate::paths::child_of;
+use crate::paths::{child_of, name_of};
 use crate::problem::{Problem, RequestResult};
 use crate::security::Redaction;
 
@@ -175,7 +175,7 @@ fn add(service: &mut ServiceRead, path: &str, data: &[u8], stat: &Stat, redactio
         service.undecodable.push(UndecodableRead { path: path.to_owned(), reason });
         return;
     }
-    let id = path.rsplit('/').next().unwrap_or_default();
+    let id = name_of(path);
     match read::<Value>(data, &service.name, id) {
         Ok(instance) => service.instances.push(InstanceRead {
             path: path.to_owned(),

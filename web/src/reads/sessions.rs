@@ -70,18 +70,11 @@ impl SessionCache {
     /// Returns the sessions of the last read at once. Starts another one if it is old.
     pub(crate) fn present(self: &Arc<Self>) -> KnownSessions {
         self.refresh();
-        let known = self.state.look(|state| state.known.clone());
-        let own = || self.zk.session().map(|session| session.id);
-        match known {
-            Some((facts, at)) => {
-                KnownSessions { facts, age: Some(at.elapsed()), are_asked: self.options.is_some() }
-            }
-            None => KnownSessions {
-                facts: Arc::new(SessionFacts::of(EnsembleSessions::default(), own())),
-                age: None,
-                are_asked: self.options.is_some(),
-            },
-        }
+        let (facts, age) = match self.state.look(|state| state.known.clone()) {
+            Some((facts, at)) => (facts, Some(at.elapsed())),
+            None => (Arc::new(facts_of(&self.zk, EnsembleSessions::default())), None),
+        };
+        KnownSessions { facts, age, are_asked: self.options.is_some() }
     }
 
     /// Returns the sessions, and first waits for a read that is under way, at most for this time.
@@ -137,5 +130,9 @@ async fn read(zk: &CuratorFramework, options: ProbeOptions) -> SessionFacts {
     for session in found.by_id.values_mut() {
         session.ephemerals = Vec::new();
     }
+    facts_of(zk, found)
+}
+
+fn facts_of(zk: &CuratorFramework, found: EnsembleSessions) -> SessionFacts {
     SessionFacts::of(found, zk.session().map(|session| session.id))
 }

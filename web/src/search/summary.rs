@@ -1,15 +1,16 @@
 //! The summary of a search: its extent, and everything that it has not compared. Pure.
 
 use super::pattern::{LONGEST_LINE, MOST_OPENED, SearchIn};
-use crate::show::{size, visible};
+use crate::show::{size, size_of, visible};
 
 /// The maximum number of paths of a kind that are named.
 pub(crate) const MOST_NAMED: usize = 20;
 
 /// The reason why a search has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum SearchEnd {
     /// Everything was searched, except what the summary names.
+    #[default]
     Complete,
     /// The limit of nodes.
     Nodes,
@@ -64,7 +65,7 @@ impl NamedPaths {
 }
 
 /// The extent of a search, and everything that it has not compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SearchSummary {
     pub(crate) part: SearchIn,
     pub(crate) end: SearchEnd,
@@ -91,20 +92,7 @@ pub(crate) struct SearchSummary {
 
 impl SearchSummary {
     pub(crate) fn new(part: SearchIn) -> Self {
-        Self {
-            part,
-            end: SearchEnd::Complete,
-            nodes: 0,
-            compared: 0,
-            bytes: 0,
-            hits: 0,
-            left: NamedPaths::default(),
-            unlisted: NamedPaths::default(),
-            partly_listed: NamedPaths::default(),
-            redacted: NamedPaths::default(),
-            unreadable: NamedPaths::default(),
-            cut: NamedPaths::default(),
-        }
+        Self { part, ..Self::default() }
     }
 
     /// Returns `true` if a part of the subtree was not searched because of a limit or a failure.
@@ -142,8 +130,8 @@ impl SearchSummary {
 
     /// Returns sentences about everything that was not searched.
     pub(crate) fn gaps(&self) -> Vec<String> {
-        let opened = size(u64::try_from(MOST_OPENED).unwrap_or(u64::MAX));
-        let line = size(u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX));
+        let opened = size_of(MOST_OPENED);
+        let line = size_of(LONGEST_LINE);
         let cut = format!(
             "Compared in part, up to {opened} of decompressed content and {line} of a line"
         );

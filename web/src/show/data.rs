@@ -3,10 +3,10 @@
 use std::io::Read;
 
 use flate2::bufread::MultiGzDecoder;
+use zk_curator_ops::data::{hex, is_gzip};
 
-use super::dump::dump;
 use super::json::{JsonLine, json_lines};
-use super::size::size;
+use super::size::size_of;
 use super::text::visible_data;
 
 /// The maximum number of bytes that a page shows.
@@ -64,7 +64,7 @@ pub(crate) struct Gzip {
 /// Opens gzip. Reads at most `limit` bytes of content, whatever the data claim. `None` if the data
 /// are not gzip, or are damaged.
 pub(crate) fn opened(data: &[u8], limit: usize) -> Option<Gzip> {
-    if !data.starts_with(&[0x1f, 0x8b, 8]) {
+    if !is_gzip(data) {
         return None;
     }
     let most = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -106,10 +106,6 @@ pub(crate) fn data_view(data: &[u8], is_null: bool, as_dump: bool) -> DataView {
     }
 }
 
-fn size_of(bytes: usize) -> String {
-    size(u64::try_from(bytes).unwrap_or(u64::MAX))
-}
-
 impl DataView {
     fn nothing(form: DataForm, label: &str) -> Self {
         let (lines, text, cut) = (Vec::new(), String::new(), String::new());
@@ -120,16 +116,17 @@ impl DataView {
     fn of(data: &[u8], length: usize, is_complete: bool, label: String, as_dump: bool) -> Self {
         let text = text_of(data, is_complete).filter(|_| !as_dump);
         let Some(text) = text else {
-            let form = if java_class(data).is_some() { DataForm::Java } else { DataForm::Binary };
+            let class = java_class(data);
+            let form = if class.is_some() { DataForm::Java } else { DataForm::Binary };
             let shown = &data[..data.len().min(MOST_DUMPED)];
-            let label = match java_class(data) {
+            let label = match class {
                 Some(class) if !as_dump => {
                     format!("{label}, of the class {}", visible_data(&class))
                 }
                 _ => label,
             };
             let cut = cut(shown.len(), length, is_complete);
-            return Self { form, label, lines: Vec::new(), text: dump(shown), cut, is_dump: true };
+            return Self { form, label, lines: Vec::new(), text: hex(shown), cut, is_dump: true };
         };
         let shown = beginning(text, MOST_SHOWN);
         let is_whole = is_complete && shown.len() == length;
@@ -170,9 +167,9 @@ impl DataForm {
     }
 }
 
-/// Returns the text, if the data are text: UTF-8 without control characters. The last character may
-/// be cut.
-fn text_of(data: &[u8], is_complete: bool) -> Option<&str> {
+/// Returns the text, if the data are text: UTF-8 without control characters. The last character of
+/// data that are not complete may be cut.
+pub(crate) fn text_of(data: &[u8], is_complete: bool) -> Option<&str> {
     let text = match std::str::from_utf8(data) {
         Ok(text) => text,
         Err(error) if error.error_len().is_none() && !is_complete => {
@@ -277,6 +274,17 @@ mod tests {
         assert!(view.label.ends_with(", of the class a.B"), "{}", view.label);
         let lie = data_view(b"\xac\xed\x00\x05sr\xff\xffa.B", false, false);
         assert!(lie.label.ends_with(", of the class a.B"), "{}", lie.label);
+    }
+
+    #[test]
+    fn a_line_of_a_dump_has_16_bytes() {
+        let dumped = |data: &[u8]| data_view(data, false, true).text;
+        assert_eq!(
+            dumped(b"\x00ab"),
+            "00000000  00 61 62                                         .ab\n"
+        );
+        assert_eq!(dumped(&[b'x'; 33]).lines().count(), 3);
+        assert_eq!(hex(b""), "");
     }
 
     #[test]

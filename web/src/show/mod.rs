@@ -3,7 +3,6 @@
 mod acl;
 mod chart;
 mod data;
-mod dump;
 mod group;
 mod json;
 mod kind;
@@ -16,7 +15,7 @@ mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
 pub(crate) use chart::{Chart, ChartPoint, ChartSeries, ChartSpan, ChartTexts, number};
-pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened};
+pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened, text_of};
 pub(crate) use group::RecipeGroup;
 pub(crate) use kind::{NodeKind, is_sequential, sequence_of};
 pub(crate) use quota::{QuotaLine, quota_lines};
@@ -24,6 +23,6 @@ pub(crate) use recipe::{
     ContenderView, contender_views, is_known, place_sentence, sentence, summary,
 };
 pub(crate) use sides::{SideRow, sides, value_lines};
-pub(crate) use size::size;
+pub(crate) use size::{size, size_of};
 pub(crate) use text::{visible, visible_data};
-pub(crate) use time::{When, duration, now_ms, when};
+pub(crate) use time::{When, duration, millis, now_ms, when};

@@ -1,6 +1,6 @@
-//! Quotas, from the nodes below `/zookeeper/quota`.
+//! Quotas in words.
 
-use std::collections::BTreeMap;
+use zk_curator_ops::quota;
 
 /// A limit of a subtree, and how much of it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,33 +17,16 @@ pub(crate) struct QuotaLine {
 
 /// Returns the lines of a quota, from the data of `zookeeper_limits` and `zookeeper_stats`.
 pub(crate) fn quota_lines(limits: &[u8], stats: &[u8]) -> Vec<QuotaLine> {
-    let (limits, stats) = (numbers(limits), numbers(stats));
-    let line = |(of, key, hard)| {
-        let text = |numbers: &BTreeMap<String, i64>, key: &str, missing: &str| {
-            let number = numbers.get(key).filter(|number| **number >= 0);
-            number.map_or_else(|| missing.to_owned(), ToString::to_string)
-        };
-        QuotaLine {
-            of,
-            used: text(&stats, key, "unknown"),
-            limit: text(&limits, key, "none"),
-            hard_limit: text(&limits, hard, "none"),
-        }
+    let text = |number: Option<i64>, missing: &str| {
+        number.map_or_else(|| missing.to_owned(), |number| number.to_string())
     };
-    [("nodes", "count", "countHardLimit"), ("bytes", "bytes", "byteHardLimit")]
-        .into_iter()
-        .map(line)
-        .collect()
-}
-
-/// Parses `count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7`. Other parts are skipped.
-fn numbers(data: &[u8]) -> BTreeMap<String, i64> {
-    let text = String::from_utf8_lossy(data);
-    let part = |part: &str| {
-        let (key, number) = part.split_once('=')?;
-        Some((key.trim().to_owned(), number.trim_end_matches('=').trim().parse().ok()?))
+    let shown = |line: quota::QuotaLine| QuotaLine {
+        of: line.of,
+        used: text(line.used, "unknown"),
+        limit: text(line.limit, "none"),
+        hard_limit: text(line.hard_limit, "none"),
     };
-    text.split([',', ';']).filter_map(part).collect()
+    quota::lines(limits, stats).into_iter().map(shown).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Two values side by side, line by line.
 
-use super::data::opened;
-use super::dump::dump;
+use zk_curator_ops::data::hex;
+
+use super::data::{opened, text_of};
 use super::json::json_lines;
 use super::text::visible_data;
 
@@ -35,16 +36,8 @@ pub(crate) fn value_lines(data: &[u8], is_complete: bool) -> Vec<String> {
     let gzip = opened(data, MOST_OPENED);
     let is_complete = gzip.as_ref().map_or(is_complete, |gzip| gzip.is_complete);
     let data = gzip.as_ref().map_or(data, |gzip| &gzip.content[..]);
-    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
-    let text = match std::str::from_utf8(data) {
-        Err(error) if error.error_len().is_none() && !is_complete => {
-            std::str::from_utf8(&data[..error.valid_up_to()]).ok()
-        }
-        text => text.ok(),
-    };
-    let text = text.filter(|text| text.chars().all(is_text));
-    let Some(text) = text else {
-        return dump(&data[..data.len().min(MOST_DUMPED)]).lines().map(ToOwned::to_owned).collect();
+    let Some(text) = text_of(data, is_complete) else {
+        return hex(&data[..data.len().min(MOST_DUMPED)]).lines().map(ToOwned::to_owned).collect();
     };
     if let Some(lines) = json_lines(text, MOST_LINES) {
         let mut depth = 0_usize;

@@ -15,6 +15,11 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{whole}.{} {}", rest * 10 / 1024, UNITS[unit])
 }
 
+/// Returns the size of data in memory, such as `1.5 KiB`.
+pub(crate) fn size_of(bytes: usize) -> String {
+    size(u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

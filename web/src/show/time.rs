@@ -1,6 +1,9 @@
 //! Times relative to now, with the absolute time.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+
+pub(crate) use zk_curator_ops::text::now_ms;
+use zk_curator_ops::text::rfc3339;
 
 /// A time of a node, by the clock of the leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,19 +51,9 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// Returns a time in RFC 3339; `None` if its year does not have four digits.
-fn rfc3339(ms: i64) -> Option<String> {
-    // The year 10000.
-    const END: u64 = 253_402_300_800_000;
-    let ms = u64::try_from(ms).ok().filter(|ms| *ms < END)?;
-    let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms))?;
-    Some(humantime::format_rfc3339_seconds(time).to_string())
-}
-
-/// Returns the present time in milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+/// Returns a duration in milliseconds, for programs.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

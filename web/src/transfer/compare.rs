@@ -6,8 +6,8 @@ use zk_curator::CuratorFramework;
 use zk_curator_ops::transfer::{DiffScope, DiffTree, NodeDifference, differences};
 use zk_curator_ops::{Error, path};
 
-use super::uploads::UploadFile;
 use crate::security::Redaction;
+use zk_curator_ops::files::TemporaryFile;
 
 /// The maximum number of nodes of a tree. Each takes the length of its path and about 200 bytes.
 pub(crate) const MOST_COMPARED: usize = 50_000;
@@ -16,7 +16,7 @@ pub(crate) const MOST_COMPARED: usize = 50_000;
 #[derive(Debug, Clone)]
 pub(crate) enum CompareWith {
     Path(String),
-    File(Arc<UploadFile>),
+    File(Arc<TemporaryFile>),
 }
 
 /// The differences of two trees.

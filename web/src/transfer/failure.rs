@@ -41,10 +41,7 @@ pub(crate) fn problem_of(error: &Error) -> Problem {
             let detail = format!("{error}.");
             Problem::new(StatusCode::NOT_FOUND, ProblemKind::NoNode, title, detail)
         }
-        Error::Unreadable { reason: UnreadableReason::LeftOut, .. } => {
-            let detail = "The settings of this explorer treat the data of this node as a secret.";
-            Problem::forbidden("Hidden data", detail)
-        }
+        Error::Unreadable { reason: UnreadableReason::LeftOut, .. } => Problem::hidden_data(),
         Error::Unreadable { reason: UnreadableReason::Failed(ErrorKind::NoAuth), .. } => {
             Problem::forbidden("ZooKeeper refuses permission", format!("{error}."))
         }
@@ -58,8 +55,7 @@ pub(crate) fn problem_of(error: &Error) -> Problem {
 
 fn failed(operation: &str, source: &std::io::Error) -> Problem {
     let detail = format!("The explorer cannot {operation} a temporary file: {source}.");
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    Problem::new(status, ProblemKind::Usage, "No space for temporary files", detail)
+    Problem::internal("No space for temporary files", detail)
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Forms with files (`multipart/form-data`, RFC 7578), a part at a time.
 
 use axum::body::{Body, BodyDataStream};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::HeaderMap;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::body::{STALLED, stalled};
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::body::{STALLED, announced, is_of, media_of, other_media, stalled};
+use crate::problem::{Problem, RequestResult};
 
 const MEDIA: &str = "multipart/form-data";
 /// The maximum number of bytes of the headers of a part.
@@ -56,13 +56,7 @@ pub(crate) struct Multipart {
 
 /// Returns `true` if a body is a form with files.
 pub(crate) fn is_multipart(headers: &HeaderMap) -> bool {
-    let media = media_of(headers).split(';').next().unwrap_or_default();
-    media.trim().eq_ignore_ascii_case(MEDIA)
-}
-
-fn media_of(headers: &HeaderMap) -> &str {
-    let media = headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
-    media.unwrap_or_default()
+    is_of(headers, MEDIA)
 }
 
 /// Returns the boundary of a media type.
@@ -79,14 +73,10 @@ impl Multipart {
     pub(crate) fn new(headers: &HeaderMap, body: Body, limit: u64) -> RequestResult<Self> {
         let boundary = boundary(media_of(headers)).filter(|_| is_multipart(headers));
         let Some(boundary) = boundary else {
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            let detail = format!("The body has to be {MEDIA} with a boundary.");
-            return Err(Problem::new(status, ProblemKind::Usage, "Unsupported media type", detail));
+            return Err(other_media(&format!("{MEDIA} with a boundary")));
         };
-        let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        let announced = announced.and_then(|length| length.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit) {
-            return Err(too_large(limit));
+        if announced(headers).is_some_and(|length| length > limit) {
+            return Err(Problem::too_large(limit));
         }
         let splitter = Splitter::new(boundary);
         Ok(Self { body: body.into_data_stream(), splitter, left: limit, limit })
@@ -132,14 +122,10 @@ impl Multipart {
         let part = part.ok_or(MultipartError::Early)?;
         let part = part.map_err(|_| Problem::usage("The body of the request has ended early."))?;
         let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
-        self.left = self.left.checked_sub(length).ok_or_else(|| too_large(self.limit))?;
+        self.left = self.left.checked_sub(length).ok_or_else(|| Problem::too_large(self.limit))?;
         self.splitter.feed(&part);
         Ok(())
     }
-}
-
-fn too_large(limit: u64) -> Problem {
-    Problem::too_large(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// Splits bytes into parts. Pure.
@@ -263,7 +249,7 @@ fn part_head(head: &str) -> Option<PartHead> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderValue, header};
     use proptest::prelude::*;
 
     use super::*;

@@ -8,9 +8,9 @@ use zk_curator_ops::{Error, Progress, path};
 
 use super::failure::problem_of;
 use super::restore_choice::RestoreChoice;
-use super::uploads::UploadFile;
 use crate::problem::Problem;
 use crate::security::Redaction;
+use zk_curator_ops::files::TemporaryFile;
 
 /// The planned changes of a restore.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl From<Error> for RestoreRefusal {
 pub(crate) struct RestoreTask<'a> {
     pub(crate) zk: &'a CuratorFramework,
     pub(crate) redaction: &'a Redaction,
-    pub(crate) file: &'a UploadFile,
+    pub(crate) file: &'a TemporaryFile,
     pub(crate) choice: RestoreChoice,
     /// The node of the page.
     pub(crate) here: &'a str,

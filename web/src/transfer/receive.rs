@@ -5,17 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use flate2::bufread::MultiGzDecoder;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
 use super::multipart::Multipart;
-use super::uploads::{UploadFile, Uploads};
+use super::uploads::{self, Uploads};
 use super::work::until_gone;
 use crate::fields::Fields;
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 use crate::security::ChangePermit;
+use zk_curator_ops::files::TemporaryFile;
 
 /// The bytes of a form in addition to its file.
 const OTHER_PARTS: u64 = 64 << 10;
@@ -25,7 +26,7 @@ const OTHER_PARTS: u64 = 64 << 10;
 pub(crate) struct ReceivedForm {
     pub(crate) fields: Fields,
     pub(crate) permit: ChangePermit,
-    pub(crate) file: UploadFile,
+    pub(crate) file: TemporaryFile,
 }
 
 /// Receives a form whose last part is a file. `check` sees the other fields before anything is
@@ -56,20 +57,20 @@ pub(crate) async fn receive(
     let opened = until_gone(places, move || async move { is_small(&path, most) }).await?;
     match opened {
         Ok(true) => Ok(ReceivedForm { fields, permit, file }),
-        Ok(false) => Err(Problem::too_large(usize::try_from(most).unwrap_or(usize::MAX))),
+        Ok(false) => Err(Problem::too_large(most)),
         Err(why) => Err(Problem::usage(format!("The file cannot be opened: {why}."))),
     }
 }
 
 /// Writes the present part to a file that only this process reads.
-async fn store(parts: &mut Multipart, limit: u64) -> RequestResult<UploadFile> {
-    let (upload, file) = UploadFile::create().map_err(|why| failed(&why))?;
+async fn store(parts: &mut Multipart, limit: u64) -> RequestResult<TemporaryFile> {
+    let (upload, file) = uploads::create().map_err(|why| failed(&why))?;
     let mut file = tokio::fs::File::from_std(file);
     let mut length = 0_u64;
     while let Some(part) = parts.chunk().await? {
         length = length.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX));
         if length > limit {
-            return Err(Problem::too_large(usize::try_from(limit).unwrap_or(usize::MAX)));
+            return Err(Problem::too_large(limit));
         }
         file.write_all(&part).await.map_err(|why| failed(&why))?;
     }
@@ -92,8 +93,7 @@ fn is_small(path: &Path, most: u64) -> io::Result<bool> {
 
 fn failed(why: &io::Error) -> Problem {
     let detail = format!("The explorer cannot store the file: {why}.");
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    Problem::new(status, ProblemKind::Usage, "No space for the file", detail)
+    Problem::internal("No space for the file", detail)
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_file_that_grows_too_much_is_noticed() {
-        let (upload, file) = UploadFile::create().unwrap();
+        let (upload, file) = uploads::create().unwrap();
         let mut encoder = GzEncoder::new(file, Compression::fast());
         encoder.write_all(&vec![b'0'; 1 << 20]).unwrap();
         encoder.finish().unwrap();

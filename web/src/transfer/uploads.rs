@@ -1,16 +1,15 @@
 //! Uploaded files, which wait for a decision of their user.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::time::Instant;
 use zk_curator::internal::Locked;
-use zk_curator_ops::files;
+use zk_curator_ops::files::TemporaryFile;
 
 use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::security::{Keys, Viewer, random_token};
@@ -33,7 +32,7 @@ pub(crate) struct Uploads {
 #[derive(Debug)]
 struct KeptUpload {
     owner: UploadOwner,
-    file: Arc<UploadFile>,
+    file: Arc<TemporaryFile>,
     ends: Instant,
 }
 
@@ -54,29 +53,9 @@ impl UploadOwner {
     }
 }
 
-/// An uploaded file, which only this process reads. It is deleted when it is dropped.
-#[derive(Debug)]
-pub(crate) struct UploadFile {
-    path: PathBuf,
-}
-
-impl UploadFile {
-    /// Creates an empty file, and returns it open for writing.
-    pub(crate) fn create() -> io::Result<(Self, File)> {
-        let (path, file) = files::create_temporary(&std::env::temp_dir(), "zkc-upload-")?;
-        Ok((Self { path }, file))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for UploadFile {
-    fn drop(&mut self) {
-        // Nothing more can be done about it.
-        drop(fs::remove_file(&self.path));
-    }
+/// Creates an empty file, which is removed when it is dropped, and returns it open for writing.
+pub(super) fn create() -> io::Result<(TemporaryFile, File)> {
+    TemporaryFile::create("zkc-upload-")
 }
 
 impl Uploads {
@@ -95,7 +74,7 @@ impl Uploads {
     }
 
     /// Keeps a file for its owner, and returns its id. The owner's oldest file makes room.
-    pub(crate) fn keep(&self, owner: UploadOwner, file: UploadFile) -> RequestResult<String> {
+    pub(crate) fn keep(&self, owner: UploadOwner, file: TemporaryFile) -> RequestResult<String> {
         let now = Instant::now();
         let mut kept = self.kept.lock();
         kept.retain(|_, upload| upload.ends > now);
@@ -110,7 +89,7 @@ impl Uploads {
     }
 
     /// Returns a file of this owner.
-    pub(crate) fn get(&self, owner: UploadOwner, id: &str) -> RequestResult<Arc<UploadFile>> {
+    pub(crate) fn get(&self, owner: UploadOwner, id: &str) -> RequestResult<Arc<TemporaryFile>> {
         let now = Instant::now();
         let mut kept = self.kept.lock();
         kept.retain(|_, upload| upload.ends > now);
@@ -136,8 +115,7 @@ pub(crate) fn gone() -> Problem {
 
 fn full() -> Problem {
     let detail = "Other users have uploaded files. Try again in some minutes.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "Too many uploads", detail)
+    Problem::no_place("Too many uploads", detail)
 }
 
 #[cfg(test)]
@@ -146,8 +124,8 @@ mod tests {
 
     use super::*;
 
-    fn file() -> UploadFile {
-        UploadFile::create().unwrap().0
+    fn file() -> TemporaryFile {
+        create().unwrap().0
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tracing::error;
 
-use crate::problem::{Problem, ProblemKind, RequestResult};
+use crate::problem::{Problem, RequestResult};
 
 /// Runs work to its end, also if the caller goes away.
 pub(crate) async fn complete<T: Send + 'static, F: Future<Output = T>>(
@@ -25,8 +24,7 @@ pub(crate) async fn complete<T: Send + 'static, F: Future<Output = T>>(
     done.await.map_err(|why| {
         error!(%why, "work of the web explorer has panicked");
         let detail = "The explorer has failed. Its log has the reason.";
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Problem::new(status, ProblemKind::Usage, "Internal error", detail)
+        Problem::internal("Internal error", detail)
     })
 }
 
@@ -51,6 +49,5 @@ pub(crate) async fn until_gone<T: Send + 'static, F: Future<Output = T>>(
 
 fn busy() -> Problem {
     let detail = "Other backups, comparisons or restores are running. Try again later.";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    Problem::new(status, ProblemKind::NoPermission, "Too much at the same time", detail)
+    Problem::no_place("Too much at the same time", detail)
 }

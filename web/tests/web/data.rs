@@ -24,11 +24,6 @@ async fn writable() -> Site {
     site(WebOptions::new().write(true)).await
 }
 
-async fn with(site: &Site, browser: &Browser, address: &str) -> Reply {
-    let request = ask("GET", address).header("cookie", &browser.cookie);
-    site.send(request.body(Body::empty()).unwrap()).await
-}
-
 /// Sends a form with a file as a browser does.
 async fn upload(
     site: &Site,
@@ -118,12 +113,12 @@ async fn a_restore_applies_the_plan_that_was_seen() {
     let reply = upload(&site, &ann, "/data/app", &choice, &file).await;
     assert_eq!(reply.status, 303, "{}", reply.body);
     let address = reply.header("location").to_owned();
-    let page = with(&site, &ann, &address).await;
+    let page = site.get_as(&ann, &address).await;
     assert_eq!(page.status, 200, "{}", page.body);
     for part in ["Plan of the restore", "/app/a", "/app/b", "/app/c", "One transaction", "danger"] {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
-    assert_eq!(with(&site, &bob, &address).await.status, 410, "the file of another user");
+    assert_eq!(site.get_as(&bob, &address).await.status, 410, "the file of another user");
     assert_eq!(site.get(&address).await.status, 410, "no session");
     let (id, token) = (hidden(&page.body, "upload"), hidden(&page.body, "token"));
     let apply = async |browser: &Browser, token: &str, existing: &str, confirm: &str| {
@@ -160,7 +155,7 @@ async fn a_plan_that_has_changed_is_shown_again() {
     site.zk.delete("/app/b").await.unwrap();
     let ann = site.browser("/data/app").await;
     let reply = upload(&site, &ann, "/data/app", &[("action", "plan")], &file).await;
-    let page = with(&site, &ann, reply.header("location")).await.body;
+    let page = site.get_as(&ann, reply.header("location")).await.body;
     site.zk.delete("/app/a").await.unwrap();
     let apply = async |page: &str| {
         let (id, token) = (hidden(page, "upload"), hidden(page, "token"));
@@ -185,7 +180,7 @@ async fn dangerous_plans_are_refused() {
         let fields = [&[("action", "plan")][..], choice].concat();
         let reply = upload(&site, &ann, "/data/app", &fields, file).await;
         assert_eq!(reply.status, 303, "{}", reply.body);
-        with(&site, &ann, reply.header("location")).await
+        site.get_as(&ann, reply.header("location")).await
     };
     let page = plan(&[], &file).await.body;
     assert!(page.contains("This plan is refused") && page.contains("conflict"), "{page}");
@@ -258,7 +253,7 @@ async fn trees_are_compared() {
     let ann = site.browser("/data/app").await;
     let reply = upload(&site, &ann, "/data/app", &[("action", "diff")], &file).await;
     assert_eq!(reply.status, 303);
-    let page = with(&site, &ann, reply.header("location")).await.body;
+    let page = site.get_as(&ann, reply.header("location")).await.body;
     assert!(page.contains("1 difference") && page.contains("/app/password"), "{page}");
     let reply = upload(&site, &ann, "/data/app", &[("action", "plan")], &file).await;
     assert_eq!(reply.status, 403);
@@ -275,7 +270,7 @@ async fn names_are_text_on_the_page() {
     let ann = site.browser("/data/app").await;
     for action in ["diff", "plan"] {
         let reply = upload(&site, &ann, "/data/app", &[("action", action)], &file).await;
-        let page = with(&site, &ann, reply.header("location")).await.body;
+        let page = site.get_as(&ann, reply.header("location")).await.body;
         assert!(page.contains("onerror") && !page.contains("<img"), "{action}");
     }
     let page = site.get("/data/app?with=%22%3E%3Cscript%3E").await;

@@ -7,7 +7,7 @@ use zk_curator::Acl;
 use zk_curator_testing::{TestServer, paused, wait};
 use zk_curator_web::{Impersonation, NewToken, Users, WebOptions, router};
 
-use crate::support::{Browser, Reply, Site, ask};
+use crate::support::{Browser, Site, ask};
 
 struct Explorer {
     site: Site,
@@ -37,11 +37,6 @@ async fn explorer(most: usize) -> Explorer {
     Explorer { site: Site { server, zk, router }, ann, bob }
 }
 
-async fn with(site: &Site, browser: &Browser, address: &str) -> Reply {
-    let request = ask("GET", address).header("cookie", &browser.cookie);
-    site.send(request.body(Body::empty()).unwrap()).await
-}
-
 async fn sign_in(site: &Site, token: &NewToken, digest: &str) -> Browser {
     let anyone = site.browser("/login").await;
     let fields = [("token", &*token.token), ("digest", digest), ("next", "/tree")];
@@ -49,7 +44,7 @@ async fn sign_in(site: &Site, token: &NewToken, digest: &str) -> Browser {
     assert_eq!(reply.status, 303, "{}", reply.body);
     let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
     let browser = Browser { cookie, csrf: String::new() };
-    let csrf = with(site, &browser, "/tree").await.csrf();
+    let csrf = site.get_as(&browser, "/tree").await.csrf();
     Browser { csrf, ..browser }
 }
 
@@ -58,13 +53,13 @@ async fn each_user_has_the_own_rights() {
     let Explorer { site, ann, bob } = explorer(9).await;
     let own = sign_in(&site, &ann, "ann:secret").await;
     let other = sign_in(&site, &bob, "bob:secret").await;
-    let page = with(&site, &own, "/node/private").await;
+    let page = site.get_as(&own, "/node/private").await;
     assert_eq!(page.status, 200, "{}", page.body);
     assert!(page.body.contains("of ann") && page.body.contains("digest:ann"), "{}", page.body);
     // Reads are not shared with other users.
-    let page = with(&site, &other, "/node/private").await;
+    let page = site.get_as(&other, "/node/private").await;
     assert!(!page.body.contains("of ann") && page.body.contains("digest:bob"), "{}", page.body);
-    let missing = with(&site, &other, "/node/none").await;
+    let missing = site.get_as(&other, "/node/none").await;
     assert_eq!(missing.status, 404);
     assert!(missing.body.contains("digest:bob"), "the page of a problem names it too");
     let fields = [("action", "set"), ("version", "0"), ("data", "2")];
@@ -100,10 +95,10 @@ async fn signing_out_closes_the_session_with_zookeeper() {
     let sessions = |wanted: usize| site.server.until(move |probe| probe.sessions().len() == wanted);
     sessions(before + 1).await;
     assert_eq!(site.form(&one, "/logout", &[]).await.status, 303);
-    assert_eq!(with(&site, &two, "/node/private").await.status, 200, "it is still used");
+    assert_eq!(site.get_as(&two, "/node/private").await.status, 200, "it is still used");
     assert_eq!(site.form(&two, "/logout", &[]).await.status, 303);
     sessions(before).await;
-    assert_eq!(with(&site, &two, "/tree").await.status, 303);
+    assert_eq!(site.get_as(&two, "/tree").await.status, 303);
 }
 
 #[tokio::test]
@@ -111,11 +106,11 @@ async fn the_number_of_sessions_is_bounded() {
     let Explorer { site, ann, bob } = explorer(2).await;
     let first = sign_in(&site, &ann, "ann:secret").await;
     let second = sign_in(&site, &bob, "bob:secret").await;
-    assert_eq!(with(&site, &first, "/tree").await.status, 200, "now the other one is older");
+    assert_eq!(site.get_as(&first, "/tree").await.status, 200, "now the other one is older");
     let third = sign_in(&site, &ann, "ann:other").await;
-    assert_eq!(with(&site, &first, "/tree").await.status, 200);
-    assert_eq!(with(&site, &third, "/tree").await.status, 200);
-    let reply = with(&site, &second, "/tree").await;
+    assert_eq!(site.get_as(&first, "/tree").await.status, 200);
+    assert_eq!(site.get_as(&third, "/tree").await.status, 200);
+    let reply = site.get_as(&second, "/tree").await;
     assert_eq!((reply.status, reply.header("location")), (303, "/login?next=%2Ftree"));
 }
 
@@ -125,8 +120,8 @@ fn an_idle_session_is_closed() {
         let Explorer { site, ann, .. } = explorer(9).await;
         let own = sign_in(&site, &ann, "ann:secret").await;
         wait::past(Duration::from_secs(14 * 60)).await;
-        assert_eq!(with(&site, &own, "/tree").await.status, 200);
+        assert_eq!(site.get_as(&own, "/tree").await.status, 200);
         wait::past(Duration::from_secs(16 * 60)).await;
-        assert_eq!(with(&site, &own, "/tree").await.status, 303);
+        assert_eq!(site.get_as(&own, "/tree").await.status, 303);
     });
 }

@@ -6,18 +6,13 @@ use axum::body::Body;
 use zk_curator_testing::{paused, wait};
 use zk_curator_web::{Limits, Users, WebOptions};
 
-use crate::support::{Browser, Reply, Site, ask, from_peer};
+use crate::support::{Browser, Site, ask, from_peer};
 
 /// The token of ann is `foo`.
 const USERS: &str = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
 
 fn options() -> WebOptions {
     WebOptions::new().write(true).users(USERS.parse::<Users>().unwrap())
-}
-
-async fn with(site: &Site, browser: &Browser, address: &str) -> Reply {
-    let request = ask("GET", address).header("cookie", &browser.cookie);
-    site.send(request.body(Body::empty()).unwrap()).await
 }
 
 /// Signs in, and returns the browser with the session.
@@ -27,7 +22,7 @@ async fn sign_in(site: &Site) -> Browser {
     assert_eq!((reply.status, reply.header("location")), (303, "/node"));
     let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
     let ann = Browser { cookie, csrf: String::new() };
-    let csrf = with(site, &ann, "/node").await.csrf();
+    let csrf = site.get_as(&ann, "/node").await.csrf();
     Browser { csrf, ..ann }
 }
 
@@ -56,7 +51,7 @@ async fn a_token_opens_a_session() {
     let site = Site::start(options()).await;
     site.zk.create("/a").data("1").await.unwrap();
     let ann = sign_in(&site).await;
-    let page = with(&site, &ann, "/node/a").await;
+    let page = site.get_as(&ann, "/node/a").await;
     assert_eq!(page.status, 200);
     assert!(page.body.contains("Signed in as") && page.body.contains("ann"));
     let fields = [("action", "set"), ("version", "0"), ("data", "2")];
@@ -64,7 +59,7 @@ async fn a_token_opens_a_session() {
     assert_eq!(site.server.probe().data("/a").unwrap(), "2");
     let reply = site.form(&ann, "/logout", &[]).await;
     assert!(reply.header("set-cookie").contains("Max-Age=0"), "{:?}", reply.headers);
-    assert_eq!(with(&site, &ann, "/node/a").await.status, 303);
+    assert_eq!(site.get_as(&ann, "/node/a").await.status, 303);
 }
 
 #[tokio::test]
@@ -106,14 +101,14 @@ fn a_session_ends_after_its_time() {
         let limits = Limits::new().sessions(2, Duration::from_secs(3600));
         let site = Site::start(options().limits(limits)).await;
         let ann = sign_in(&site).await;
-        assert_eq!(with(&site, &ann, "/tree").await.status, 200);
+        assert_eq!(site.get_as(&ann, "/tree").await.status, 200);
         wait::past(Duration::from_secs(3601)).await;
-        assert_eq!(with(&site, &ann, "/tree").await.status, 303);
+        assert_eq!(site.get_as(&ann, "/tree").await.status, 303);
         let (one, two, three) = (sign_in(&site).await, sign_in(&site).await, sign_in(&site).await);
         let statuses =
-            [with(&site, &one, "/tree").await.status, with(&site, &two, "/tree").await.status];
+            [site.get_as(&one, "/tree").await.status, site.get_as(&two, "/tree").await.status];
         assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1);
-        assert_eq!(with(&site, &three, "/tree").await.status, 200);
+        assert_eq!(site.get_as(&three, "/tree").await.status, 200);
     });
 }
 

@@ -106,6 +106,12 @@ impl Site {
         self.send(ask("GET", address).body(Body::empty()).unwrap()).await
     }
 
+    /// Loads a page in a browser that has a cookie.
+    pub(crate) async fn get_as(&self, browser: &Browser, address: &str) -> Reply {
+        let request = ask("GET", address).header(header::COOKIE, &browser.cookie);
+        self.send(request.body(Body::empty()).unwrap()).await
+    }
+
     pub(crate) async fn json(&self, address: &str) -> Value {
         let reply = self.get(address).await;
         serde_json::from_str(&reply.body).unwrap_or_else(|why| panic!("{why}: {}", reply.body))
