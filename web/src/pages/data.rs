@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use zk_curator::path::ZPath;
+use zk_curator_ops::files::TemporaryFile;
 
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
@@ -21,7 +22,6 @@ use crate::transfer::{
     CompareWith, Comparison, DifferenceRow, MOST_COMPARED, RestoreChoice, UploadOwner, gone,
 };
 use crate::visit::Visit;
-use zk_curator_ops::files::TemporaryFile;
 
 #[derive(Template)]
 #[template(path = "data.html", whitespace = "minimize")]

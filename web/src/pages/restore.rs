@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zk_curator_ops::files::TemporaryFile;
 use zk_curator_ops::transfer::{SequenceHazard, TransferCounts};
 
 use crate::problem::{Problem, RequestResult};
@@ -12,7 +13,6 @@ use crate::transfer::{
     ACLS, COUNTERS, ChoiceField, EPHEMERALS, EXISTING, PlannedRestore, ROOT, RestoreChoice,
     RestoreRefusal, RestoreTask, UploadOwner, problem_of, until_gone,
 };
-use zk_curator_ops::files::TemporaryFile;
 
 /// The nodes of a kind that a page names.
 const NAMED: usize = 20;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use zk_curator::CuratorFramework;
+use zk_curator_ops::files::TemporaryFile;
 use zk_curator_ops::transfer::{DiffScope, DiffTree, NodeDifference, differences};
 use zk_curator_ops::{Error, path};
 
 use crate::security::Redaction;
-use zk_curator_ops::files::TemporaryFile;
 
 /// The maximum number of nodes of a tree. Each takes the length of its path and about 200 bytes.
 pub(crate) const MOST_COMPARED: usize = 50_000;

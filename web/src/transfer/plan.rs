@@ -1,6 +1,7 @@
 //! A restore: its plan, and the change that applies exactly this plan.
 
 use zk_curator::CuratorFramework;
+use zk_curator_ops::files::TemporaryFile;
 use zk_curator_ops::transfer::{
     BackupReader, PlannedChange, RestorePlan, RestoreRun, SequenceHazard, TransferCounts,
 };
@@ -10,7 +11,6 @@ use super::failure::problem_of;
 use super::restore_choice::RestoreChoice;
 use crate::problem::Problem;
 use crate::security::Redaction;
-use zk_curator_ops::files::TemporaryFile;
 
 /// The planned changes of a restore.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use axum::http::HeaderMap;
 use flate2::bufread::MultiGzDecoder;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
+use zk_curator_ops::files::TemporaryFile;
 
 use super::multipart::Multipart;
 use super::uploads::{self, Uploads};
@@ -16,7 +17,6 @@ use super::work::until_gone;
 use crate::fields::Fields;
 use crate::problem::{Problem, RequestResult};
 use crate::security::ChangePermit;
-use zk_curator_ops::files::TemporaryFile;
 
 /// The bytes of a form in addition to its file.
 const OTHER_PARTS: u64 = 64 << 10;
