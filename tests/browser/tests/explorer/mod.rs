@@ -1,0 +1,9 @@
+//! The web explorer, as its users see it.
+
+use zk_curator_browser::{BrowserError, Explorer};
+use zk_curator_web::{WebOptions, router};
+
+/// Starts an explorer with these settings over an embedded server.
+async fn explorer(options: WebOptions) -> Result<Explorer, BrowserError> {
+    Explorer::start(|zk| router(zk, options)).await
+}
