@@ -163,6 +163,10 @@ starts *arguments:
 history *arguments:
     scripts/measure-history {{arguments}}
 
+# Measures the web explorer against its targets, and kazoo for comparison.
+web *arguments:
+    scripts/measure-web {{arguments}}
+
 # Measures how long users and contributors wait for builds.
 builds *arguments:
     scripts/measure-builds {{arguments}}
