@@ -1,5 +1,6 @@
 //! Output of any length, one document after another.
 
+use std::borrow::Cow;
 use std::io::{self, BufWriter, Stdout, Write};
 
 use serde_json::Value;
@@ -8,13 +9,16 @@ use super::{Out, printable_lines, yaml};
 use crate::args::OutputFormat;
 use crate::exit::CommandFailure;
 
-/// A document of a stream: the text for people, the value for programs, and the name.
-#[derive(Debug)]
-pub(crate) struct StreamItem {
-    pub(crate) text: String,
-    pub(crate) value: Value,
-    /// The line of the formats `name` and `raw`; `None` for none.
-    pub(crate) name: Option<String>,
+/// A document of a stream. Only the form that the format shows is made.
+pub(crate) trait Document {
+    /// Returns the text for people.
+    fn text(&self) -> Cow<'_, str>;
+
+    /// Returns the value for programs.
+    fn value(&self) -> Value;
+
+    /// Returns the line of the formats `name` and `raw`; `None` for none.
+    fn name(&self) -> Option<Cow<'_, str>>;
 }
 
 /// Documents that are printed while they are found, in the memory of one.
@@ -55,8 +59,8 @@ impl Out {
 impl DocumentStream {
     /// Prints a document. Returns `false` if the reader of the pipe is gone: then nothing else will
     /// be read.
-    pub(crate) fn print(&mut self, item: &StreamItem) -> Result<bool, CommandFailure> {
-        let written = self.write(item);
+    pub(crate) fn print(&mut self, document: &impl Document) -> Result<bool, CommandFailure> {
+        let written = self.write(document);
         self.count += 1;
         self.check(written)
     }
@@ -87,28 +91,28 @@ impl DocumentStream {
         Ok(!self.is_closed)
     }
 
-    fn write(&mut self, item: &StreamItem) -> io::Result<()> {
+    fn write(&mut self, document: &impl Document) -> io::Result<()> {
         if self.is_closed {
             return Ok(());
         }
         match self.format {
             OutputFormat::Table | OutputFormat::Wide => {
-                writeln!(self.out, "{}", printable_lines(&item.text))
+                writeln!(self.out, "{}", printable_lines(&document.text()))
             }
             OutputFormat::Json if self.has_end => {
                 let before = if self.count == 0 { "[\n  " } else { ",\n  " };
-                write!(self.out, "{before}{}", item.value)
+                write!(self.out, "{before}{}", document.value())
             }
-            OutputFormat::Json | OutputFormat::Jsonl => writeln!(self.out, "{}", item.value),
+            OutputFormat::Json | OutputFormat::Jsonl => writeln!(self.out, "{}", document.value()),
             OutputFormat::Yaml if self.has_end => {
                 self.begin_list()?;
-                yaml(&mut self.out, &Value::Array(vec![item.value.clone()]))
+                yaml(&mut self.out, &Value::Array(vec![document.value()]))
             }
             OutputFormat::Yaml => {
                 writeln!(self.out, "---")?;
-                yaml(&mut self.out, &item.value)
+                yaml(&mut self.out, &document.value())
             }
-            OutputFormat::Name | OutputFormat::Raw => match &item.name {
+            OutputFormat::Name | OutputFormat::Raw => match document.name() {
                 Some(name) => writeln!(self.out, "{name}"),
                 None => Ok(()),
             },

@@ -1,5 +1,7 @@
+use std::borrow::Cow;
+
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_curator_ops::history::{At, Difference, NodeRef};
 
 use super::arguments::{self, FileArguments};
@@ -7,7 +9,7 @@ use super::replay::replay;
 use super::show;
 use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::stream::StreamItem;
+use crate::output::stream::Document;
 use crate::output::{CommandOutput, data};
 use crate::path;
 
@@ -36,7 +38,7 @@ impl HistoryDiff {
         let (after, second) = replay(app, &self.files, &self.path, to)?;
         let mut stream = app.out().list();
         for difference in before.tree.diff(&after.tree, &self.path) {
-            if !stream.print(&item(&difference, app.global().verbose))? {
+            if !stream.print(&document(&difference, app.global().verbose))? {
                 break;
             }
         }
@@ -51,32 +53,71 @@ impl HistoryDiff {
     }
 }
 
-fn item(difference: &Difference<'_>, with_data: bool) -> StreamItem {
+/// A node that differs, as a document.
+#[derive(Debug)]
+struct DifferenceDocument<'t> {
+    sign: &'static str,
+    before: Option<NodeRef<'t>>,
+    after: Option<NodeRef<'t>>,
+    /// The parts of the node that differ.
+    what: Vec<&'static str>,
+    with_data: bool,
+}
+
+fn document<'t>(difference: &Difference<'t>, with_data: bool) -> DifferenceDocument<'t> {
     let (sign, before, after, what) = match difference {
-        Difference::Added(node) => ("+", None, Some(node), Vec::new()),
-        Difference::Removed(node) => ("-", Some(node), None, Vec::new()),
+        Difference::Added(node) => ("+", None, Some(*node), Vec::new()),
+        Difference::Removed(node) => ("-", Some(*node), None, Vec::new()),
         Difference::Changed { before, after, data, acl, recreated, .. } => {
             let what = [("data", *data), ("acl", *acl), ("recreated", *recreated)];
             let what = what.into_iter().filter(|(_, differs)| *differs);
-            ("~", Some(before), Some(after), what.map(|(name, _)| name).collect())
+            ("~", Some(*before), Some(*after), what.map(|(name, _)| name).collect())
         }
         _ => ("?", None, None, Vec::new()),
     };
-    let path = after.or(before).map(NodeRef::path).unwrap_or_default();
-    let mut text = format!("{sign}  {path}");
-    if !what.is_empty() {
-        text.push_str("  ");
-        text.push_str(&what.join(", "));
+    DifferenceDocument { sign, before, after, what, with_data }
+}
+
+impl<'t> DifferenceDocument<'t> {
+    fn path(&self) -> String {
+        self.after.or(self.before).map(|node| node.path()).unwrap_or_default()
     }
-    let mut value = json!({ "change": sign, "path": path, "what": what });
-    if with_data {
-        let (before, after) = (before.and_then(NodeRef::data), after.and_then(NodeRef::data));
-        for line in show::data_lines(before, after) {
-            text.push_str("\n    ");
-            text.push_str(&line);
+
+    /// Returns the data before and after.
+    fn data(&self) -> (Option<&'t [u8]>, Option<&'t [u8]>) {
+        let data = |node: Option<NodeRef<'t>>| node.and_then(|node| node.data());
+        (data(self.before), data(self.after))
+    }
+}
+
+impl Document for DifferenceDocument<'_> {
+    fn text(&self) -> Cow<'_, str> {
+        let mut text = format!("{}  {}", self.sign, self.path());
+        if !self.what.is_empty() {
+            text.push_str("  ");
+            text.push_str(&self.what.join(", "));
         }
-        value["before"] = json!(before.map(data::value));
-        value["after"] = json!(after.map(data::value));
+        if self.with_data {
+            let (before, after) = self.data();
+            for line in show::data_lines(before, after) {
+                text.push_str("\n    ");
+                text.push_str(&line);
+            }
+        }
+        text.into()
     }
-    StreamItem { text, value, name: Some(path) }
+
+    fn value(&self) -> Value {
+        let mut value = json!({ "change": self.sign, "path": self.path(), "what": self.what });
+        if self.with_data {
+            let (before, after) = self.data();
+            value["before"] = json!(before.map(data::value));
+            value["after"] = json!(after.map(data::value));
+        }
+        value
+    }
+
+    fn name(&self) -> Option<Cow<'_, str>> {
+        Some(self.path().into())
+    }
 }

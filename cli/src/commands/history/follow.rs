@@ -50,8 +50,8 @@ impl HistoryFollow {
             while let Some(event) = follow.next_event()? {
                 match event {
                     FollowEvent::Change(change) => {
-                        let item = show::item(&change, app.global().verbose);
-                        if !stream.print(&item)? || stream.count() >= most {
+                        let document = show::document(&change, app.global().verbose);
+                        if !stream.print(&document)? || stream.count() >= most {
                             return stream.finish();
                         }
                     }

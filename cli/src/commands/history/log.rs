@@ -43,7 +43,7 @@ impl HistoryLog {
             match changes.next() {
                 None => break,
                 Some(Ok(change)) => {
-                    if !stream.print(&show::item(&change, with_data))? {
+                    if !stream.print(&show::document(&change, with_data))? {
                         break;
                     }
                 }

@@ -1,5 +1,7 @@
 //! Changes and states as commands show them.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use zk_curator::{ErrorCode, SessionId};
 use zk_curator_ops::history::{
@@ -9,19 +11,40 @@ use zk_curator_ops::history::{
 use crate::app::App;
 use crate::merge;
 use crate::node::hex;
-use crate::output::stream::StreamItem;
+use crate::output::stream::Document;
 use crate::output::{data, time};
 
+/// A change as a document.
+#[derive(Debug)]
+pub(super) struct ChangeDocument<'a> {
+    change: &'a Change,
+    with_data: bool,
+}
+
 /// Returns a change as a document.
-pub(super) fn item(change: &Change, with_data: bool) -> StreamItem {
-    let mut text = line(change);
-    if with_data {
-        for line in changed_data(change) {
-            text.push_str("\n    ");
-            text.push_str(&line);
+pub(super) const fn document(change: &Change, with_data: bool) -> ChangeDocument<'_> {
+    ChangeDocument { change, with_data }
+}
+
+impl Document for ChangeDocument<'_> {
+    fn text(&self) -> Cow<'_, str> {
+        let mut text = line(self.change);
+        if self.with_data {
+            for line in changed_data(self.change) {
+                text.push_str("\n    ");
+                text.push_str(&line);
+            }
         }
+        text.into()
     }
-    StreamItem { text, value: value(change, with_data), name: change.path.clone() }
+
+    fn value(&self) -> Value {
+        value(self.change, self.with_data)
+    }
+
+    fn name(&self) -> Option<Cow<'_, str>> {
+        self.change.path.as_deref().map(Cow::from)
+    }
 }
 
 /// Returns the line of a change.

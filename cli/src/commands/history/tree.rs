@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use clap::Args;
 use serde_json::{Value, json};
 use zk_curator_ops::history::{At, Error, NodeRef};
@@ -9,7 +11,7 @@ use crate::app::App;
 use crate::args::OutputFormat;
 use crate::exit::CommandFailure;
 use crate::node::hex;
-use crate::output::stream::StreamItem;
+use crate::output::stream::Document;
 use crate::output::{CommandOutput, printable, time};
 use crate::path;
 
@@ -42,16 +44,11 @@ impl HistoryTree {
         let deepest = self.depth.unwrap_or(usize::MAX);
         let (mut stream, mut drawing) = (app.out().list(), Drawing::default());
         for node in replayed.tree.walk(&self.path) {
-            let (depth, mut text) = drawing.line(&node);
+            let (depth, line) = drawing.line(&node);
             if depth > deepest {
                 continue;
             }
-            if is_wide {
-                text.push_str("  ");
-                text.push_str(&facts(&node));
-            }
-            let name = Some(node.path());
-            if !stream.print(&StreamItem { text, value: value(&node), name })? {
+            if !stream.print(&NodeDocument { node, line, is_wide })? {
                 break;
             }
         }
@@ -61,6 +58,31 @@ impl HistoryTree {
         let (zxid, when) = (hex(replayed.zxid), when.unwrap_or_default());
         app.out().say(format!("{count} nodes, after transaction {zxid}{when}"));
         Ok(exit.into())
+    }
+}
+
+/// A node as a document.
+#[derive(Debug)]
+struct NodeDocument<'t> {
+    node: NodeRef<'t>,
+    line: String,
+    is_wide: bool,
+}
+
+impl Document for NodeDocument<'_> {
+    fn text(&self) -> Cow<'_, str> {
+        if self.is_wide {
+            return format!("{}  {}", self.line, facts(&self.node)).into();
+        }
+        self.line.as_str().into()
+    }
+
+    fn value(&self) -> Value {
+        value(&self.node)
+    }
+
+    fn name(&self) -> Option<Cow<'_, str>> {
+        Some(self.node.path().into())
     }
 }
 
