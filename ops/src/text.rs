@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Replaces the characters that could command a terminal, or change the order of the others.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || is_bidi(c) { '\u{fffd}' } else { c }).collect()
+    text.replace(|c: char| c.is_control() || is_bidi(c), "\u{fffd}")
 }
 
 /// Returns `true` for characters that change the order of text, or begin a line of it.
@@ -106,6 +106,23 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_character_that_commands_a_terminal_is_replaced() {
+        for (text, printed) in [
+            ("/a b~", "/a b~"),
+            ("", ""),
+            ("ü\u{202e}", "ü\u{fffd}"),
+            ("a\u{7f}\u{85}", "a\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!(printable(text), printed, "{text:?}");
+        }
+        for byte in 0..=u8::MAX {
+            let character = char::from(byte);
+            let is_shown = printable(&character.to_string()) == character.to_string();
+            assert_eq!(is_shown, !character.is_control(), "{byte:#x}");
+        }
+    }
 
     #[test]
     fn names_are_words_of_a_shell() {
