@@ -45,11 +45,21 @@ pub fn shell_word(text: &str) -> Cow<'_, str> {
 /// stat. `None` if it is not a year of four digits.
 #[must_use]
 pub fn rfc3339(ms: i64) -> Option<String> {
+    time_of(ms).map(|time| humantime::format_rfc3339_seconds(time).to_string())
+}
+
+/// Does the same as [`rfc3339`], to the millisecond.
+#[must_use]
+pub fn rfc3339_millis(ms: i64) -> Option<String> {
+    time_of(ms).map(|time| humantime::format_rfc3339_millis(time).to_string())
+}
+
+/// Returns a time if its year has four digits.
+fn time_of(ms: i64) -> Option<SystemTime> {
     // The year 10000.
     const END: u64 = 253_402_300_800_000;
     let ms = u64::try_from(ms).ok().filter(|ms| *ms < END)?;
-    let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms))?;
-    Some(humantime::format_rfc3339_seconds(time).to_string())
+    UNIX_EPOCH.checked_add(Duration::from_millis(ms))
 }
 
 /// Returns the present time in milliseconds since 1970.
@@ -166,5 +176,8 @@ mod tests {
         assert_eq!(rfc3339(0).as_deref(), Some("1970-01-01T00:00:00Z"));
         assert_eq!(rfc3339(-1), None);
         assert_eq!(rfc3339(i64::MAX), None);
+        let last = 253_402_300_799_999;
+        assert_eq!(rfc3339_millis(last).as_deref(), Some("9999-12-31T23:59:59.999Z"));
+        assert_eq!(rfc3339_millis(last + 1), None);
     }
 }

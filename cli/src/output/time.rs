@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use zk_curator_ops::text::rfc3339_millis;
 pub(crate) use zk_curator_ops::text::{duration, millis, now_ms, rfc3339, since, size};
 
 use crate::output::Cell;
@@ -15,11 +16,7 @@ pub(crate) fn cell(ms: i64) -> Cell {
 
 /// Returns a time in milliseconds since 1970 in RFC 3339, in UTC and to the millisecond.
 pub(crate) fn exact(ms: i64) -> String {
-    // Later years have five digits.
-    let is_year_of_four_digits = rfc3339(ms).is_some();
-    let since = u64::try_from(ms).ok().filter(|_| is_year_of_four_digits);
-    let time = since.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
-    time.map_or_else(|| ms.to_string(), |time| humantime::format_rfc3339_millis(time).to_string())
+    rfc3339_millis(ms).unwrap_or_else(|| ms.to_string())
 }
 
 /// Returns a duration: in words, and in milliseconds for programs.
