@@ -177,6 +177,7 @@ impl Index {
                 runs = Runs::default();
             }
         }
+        fate.cut();
         fate.gaps = changes.gaps().to_vec();
         fate.skipped = changes.skipped().cloned().collect();
         Ok(fate)
@@ -308,12 +309,20 @@ impl Runs {
 }
 
 impl Fate {
+    /// Adds a deletion. The oldest ones are removed many at a time: a lock may be deleted a million
+    /// times.
     fn add(&mut self, deletion: Deletion) {
-        if self.deletions.len() == LISTED {
-            self.deletions.remove(0);
+        if self.deletions.len() == 2 * LISTED {
+            self.deletions.drain(..LISTED);
         }
         self.deletions.push(deletion);
         self.deletion_count += 1;
+    }
+
+    /// Removes all deletions but the last ones.
+    fn cut(&mut self) {
+        let more = self.deletions.len().saturating_sub(LISTED);
+        self.deletions.drain(..more);
     }
 }
 

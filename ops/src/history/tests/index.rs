@@ -267,6 +267,22 @@ fn a_run_of_deletions_begins_with_the_first_child() {
 }
 
 #[test]
+fn the_last_thousand_deletions_are_listed() {
+    for count in [999, 1000, 1001, 1999, 2000, 2001, 3500] {
+        let folder = Folder::new();
+        let cycle = |time| [(1, 1, create("/a", false, time)), (1, 2, delete("/a"))];
+        let requests = (1..=count).flat_map(cycle).collect();
+        let index = Index::new(&files(&folder, &txns(1, requests)));
+        let fate = index.fate("/a").unwrap();
+        let found: Vec<_> = fate.deletions.iter().map(|one| one.change.at.zxid).collect();
+        let count = i64::from(count);
+        let first = (count - 1000).max(0) + 1;
+        let expected: Vec<_> = (first..=count).map(|time| 2 * time).collect();
+        assert_eq!((found, fate.deletion_count), (expected, count.unsigned_abs()));
+    }
+}
+
+#[test]
 fn a_younger_node_of_a_snapshot_is_not_an_older_one() {
     let folder = Folder::new();
     let txns = txns(
