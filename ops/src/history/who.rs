@@ -171,9 +171,9 @@ impl Index {
             }
             let run = runs.add_deletion(&change);
             if is_own {
-                let Run { first, nodes, others, .. } = run;
+                let (Run { first, nodes, .. }, other_changes) = (run, runs.others(&run));
                 let recipe = RecipeNode::of(path);
-                fate.add(Deletion { change, first, nodes, other_changes: others, recipe });
+                fate.add(Deletion { change, first, nodes, other_changes, recipe });
                 runs = Runs::default();
             }
         }
@@ -263,6 +263,9 @@ impl Index {
 #[derive(Debug, Default)]
 struct Runs {
     by_session: BTreeMap<SessionId, Run>,
+    /// The number of changes so far. Deletions at the end of a session do not count: they are those
+    /// of ephemeral nodes, which are never restored.
+    changes: u64,
 }
 
 /// Deletions of one session.
@@ -271,8 +274,8 @@ struct Run {
     first: Moment,
     last: Moment,
     nodes: u64,
-    /// The number of changes of other sessions since the first deletion.
-    others: u64,
+    /// The number of changes before the run, and in it.
+    not_others: u64,
 }
 
 impl Runs {
@@ -280,9 +283,7 @@ impl Runs {
     /// write while a script deletes.
     fn add_other(&mut self, session: SessionId) {
         self.by_session.remove(&session);
-        for run in self.by_session.values_mut() {
-            run.others += 1;
-        }
+        self.changes += 1;
     }
 
     /// Adds a deletion. Returns the run that it belongs to.
@@ -292,19 +293,22 @@ impl Runs {
         if self.by_session.len() > SESSIONS {
             self.by_session.retain(|_, run| pause(run) <= PAUSE_MS);
         }
-        for (session, run) in &mut self.by_session {
-            // The end of a session deletes ephemeral nodes, which are never restored.
-            let is_end = matches!(change.deletion, Some(DeletionCause::SessionEnd(_)));
-            run.others += u64::from(*session != change.session && !is_end);
-        }
-        let new = Run { first: at, last: at, nodes: 0, others: 0 };
+        let new = Run { first: at, last: at, nodes: 0, not_others: self.changes };
         let run = self.by_session.entry(change.session).or_insert(new);
         if pause(run) > PAUSE_MS {
             *run = new;
         }
+        let is_end = matches!(change.deletion, Some(DeletionCause::SessionEnd(_)));
+        self.changes += u64::from(!is_end);
+        run.not_others += u64::from(!is_end);
         run.last = at;
         run.nodes += 1;
         *run
+    }
+
+    /// Returns the number of changes of other sessions since the first deletion of a run.
+    const fn others(&self, run: &Run) -> u64 {
+        self.changes - run.not_others
     }
 }
 

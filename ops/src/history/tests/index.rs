@@ -267,6 +267,35 @@ fn a_run_of_deletions_begins_with_the_first_child() {
 }
 
 #[test]
+fn changes_of_other_sessions_in_a_run_are_counted() {
+    let folder = Folder::new();
+    let files = files(
+        &folder,
+        &txns(
+            1,
+            vec![
+                (1, 1, create("/a", false, 1)),
+                (1, 2, create("/a/b", false, 1)),
+                (1, 3, create("/a/c", false, 2)),
+                (2, 1, create("/a/live", true, 3)),
+                // Before the run.
+                (3, 1, set("/a/c", b"3", 1)),
+                (1, 4, delete("/a/b")),
+                (3, 2, set("/a/c", b"4", 2)),
+                (3, 3, delete("/a/c")),
+                // It deletes an ephemeral node, which does not count.
+                (2, 0, Op::CloseSession { paths: Some(vec!["/a/live".to_owned()]) }),
+                (1, 5, delete("/a")),
+            ],
+        ),
+    );
+    let deletions = Index::new(&files).deletions("/a").unwrap();
+    let [deletion] = &deletions[..] else { panic!("{deletions:?}") };
+    let found = (deletion.first.zxid, deletion.nodes, deletion.other_changes);
+    assert_eq!(found, (6, 2, 2));
+}
+
+#[test]
 fn the_last_thousand_deletions_are_listed() {
     for count in [999, 1000, 1001, 1999, 2000, 2001, 3500] {
         let folder = Folder::new();
