@@ -57,12 +57,15 @@ pub(super) fn line(change: &Change) -> String {
         line.push_str("  ");
         line.push_str(path);
     }
-    let details = details(change).join(", ");
-    if !details.is_empty() {
-        line.push_str("  ");
-        line.push_str(&details);
+    let mut separator = "  ";
+    for detail in details(change) {
+        line.push_str(separator);
+        line.push_str(&detail);
+        separator = ", ";
     }
-    line.trim_end().to_owned()
+    // An operation without a path is followed by spaces.
+    line.truncate(line.trim_end().len());
+    line
 }
 
 /// Returns the session that requested a change, or `leader`.
