@@ -101,6 +101,10 @@ pages! {
     "src/operating/zkc.md" operating_zkc,
     "src/operating/history.md" operating_history,
     "src/operating/on-call.md" operating_on_call,
+    "src/operating/web.md" operating_web,
+    "src/operating/web-incident.md" operating_web_incident,
+    "src/operating/web-rest.md" operating_web_rest,
+    "src/operating/web-deploy.md" operating_web_deploy,
     "src/operating/locks-in-scripts.md" operating_locks_in_scripts,
     "src/operating/ensemble.md" operating_ensemble,
     "src/operating/monitoring.md" operating_monitoring,
@@ -222,7 +226,7 @@ mod tests {
             shown.map(|part| part.split_whitespace().count()).sum::<usize>()
         };
         let guide: usize = PAGES.iter().map(|page| words(page)).sum();
-        assert!(guide <= 41_000, "the guide has {guide} words");
+        assert!(guide <= 43_200, "the guide has {guide} words");
         let readme = words("../../README.md");
         assert!(readme <= 800, "the README has {readme} words");
     }

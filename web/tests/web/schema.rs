@@ -1,5 +1,9 @@
 //! The responses of the REST interface have the shapes that its document says.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use zk_curator_discovery::{ServiceDiscovery, ServiceInstance};
 use zk_curator_recipes::lock::InterProcessMutex;
@@ -95,4 +99,39 @@ async fn responses_have_the_described_shapes() {
     }
     drop((held, registered));
     waiting.await.unwrap().release().await.unwrap();
+}
+
+/// Returns the operations of the document, each with the parameters of its query.
+fn operations(document: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let mut operations = BTreeMap::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            if method == "parameters" {
+                continue;
+            }
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let in_query = parameters.filter(|one| one["in"] == "query");
+            let names = in_query.map(|one| one["name"].as_str().unwrap().to_owned()).collect();
+            operations.insert(format!("{} {path}", method.to_uppercase()), names);
+        }
+    }
+    operations
+}
+
+#[test]
+fn the_guide_lists_the_operations() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("../docs/book/src/operating/web-rest.md")).unwrap();
+    let document = include_str!("../../src/api/openapi.json");
+    let document: Value = serde_json::from_str(document).unwrap();
+    let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for row in page.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let Some((operation, rest)) = row.split_once("` | ") else { continue };
+        let Some((query, _)) = rest.split_once(" | ") else { continue };
+        if operation.contains(" /") {
+            let names = query.split('`').skip(1).step_by(2).map(ToOwned::to_owned);
+            listed.insert(operation.to_owned(), names.collect());
+        }
+    }
+    assert_eq!(listed, operations(&document));
 }

@@ -1,5 +1,8 @@
 //! The layers of security, on every address.
 
+use std::fs;
+use std::path::Path;
+
 use axum::body::Body;
 use axum::http::header;
 use zk_curator_testing::OpCode;
@@ -8,7 +11,7 @@ use zk_curator_web::{Limits, Redaction, WebOptions};
 use crate::support::{Reply, Site, ask};
 
 /// Every address, with a method that it supports.
-const ADDRESSES: [(&str, &str); 41] = [
+const ADDRESSES: [(&str, &str); 47] = [
     ("GET", "/"),
     ("GET", "/go?path=/a"),
     ("GET", "/help"),
@@ -30,12 +33,18 @@ const ADDRESSES: [(&str, &str); 41] = [
     ("GET", "/api/v1/names?path=/"),
     ("GET", "/api/v1/watch/a"),
     ("GET", "/api/v1/openapi.json"),
+    ("GET", "/why"),
     ("GET", "/why/a"),
     ("GET", "/recipes"),
+    ("GET", "/recipes/a"),
     ("GET", "/services"),
+    ("GET", "/services/a"),
+    ("GET", "/api/v1/why"),
     ("GET", "/api/v1/why/a"),
     ("GET", "/api/v1/recipes"),
+    ("GET", "/api/v1/recipes/a"),
     ("GET", "/api/v1/services"),
+    ("GET", "/api/v1/services/a"),
     ("GET", "/ensemble"),
     ("GET", "/api/v1/ensemble"),
     ("GET", "/api/v1/ensemble/watch"),
@@ -51,6 +60,49 @@ const ADDRESSES: [(&str, &str); 41] = [
     ("GET", "/none"),
     ("PATCH", "/tree/a"),
 ];
+
+#[test]
+fn every_route_is_in_the_table() {
+    const METHODS: [(&str, &str); 4] =
+        [("GET", "get("), ("PUT", "put("), ("POST", "post("), ("DELETE", "delete(")];
+    let mut found = 0;
+    for line in include_str!("../../src/routes.rs").lines() {
+        let Some((_, line)) = line.split_once("(\"/") else { continue };
+        let Some((route, handlers)) = line.split_once('"') else { continue };
+        for (method, _) in METHODS.iter().filter(|(_, call)| handlers.contains(call)) {
+            let is_listed = |(of, address): &(&str, &str)| of == method && is_at(address, route);
+            assert!(ADDRESSES.iter().any(is_listed), "{method} /{route}");
+            found += 1;
+        }
+    }
+    assert!(found > 30, "{found} routes were found");
+}
+
+/// Returns `true` if an address is one of a route, which has no slash at its beginning.
+fn is_at(address: &str, route: &str) -> bool {
+    let (fixed, is_whole) = match route.split_once('{') {
+        Some((fixed, _)) => (fixed, false),
+        None => (route, true),
+    };
+    let rest = address.strip_prefix('/').and_then(|address| address.strip_prefix(fixed));
+    rest.is_some_and(|rest| !is_whole || rest.is_empty() || rest.starts_with(['/', '?']))
+}
+
+/// `SECURITY.md` names a test for each protection.
+#[test]
+fn the_tests_that_the_security_page_names_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("../SECURITY.md")).unwrap();
+    let spans = page.split('`').skip(1).step_by(2);
+    let mut found = 0;
+    for (file, test) in spans.filter_map(|span| span.split_once("::")) {
+        let file = root.join("tests/web").join(file).with_extension("rs");
+        let source = fs::read_to_string(file).unwrap();
+        assert!(source.contains(&format!("fn {test}()")), "{test}");
+        found += 1;
+    }
+    assert!(found > 20, "{found} tests were found");
+}
 
 fn is_change((method, _): &&(&str, &str)) -> bool {
     !matches!(*method, "GET" | "PATCH")
@@ -168,6 +220,16 @@ async fn another_site_may_only_link() {
         ("/api/v1/changes/a", "cors", 403),
         ("/data/a", "navigate", 200),
         ("/changes/a", "no-cors", 403),
+        ("/why/a", "navigate", 200),
+        ("/why/a", "no-cors", 403),
+        ("/recipes", "navigate", 200),
+        ("/services", "navigate", 200),
+        ("/api/v1/why/a", "navigate", 403),
+        ("/api/v1/recipes", "cors", 403),
+        ("/api/v1/services", "cors", 403),
+        ("/api/v1/ensemble", "cors", 403),
+        ("/api/v1/search/a?for=a", "navigate", 403),
+        ("/api/v1/diff?before=/a&after=/a", "navigate", 403),
     ] {
         let request = ask("GET", address).header("sec-fetch-site", "cross-site");
         let request = request.header("sec-fetch-mode", mode).body(Body::empty()).unwrap();
