@@ -1,5 +1,11 @@
 //! The web explorer, as its users see it.
 
+mod keyboard;
+mod pages;
+mod three_clicks;
+mod way;
+mod world;
+
 use zk_curator_browser::{BrowserError, Explorer};
 use zk_curator_web::{WebOptions, router};
 
