@@ -1,7 +1,9 @@
 //! The web explorer, as its users see it.
 
+mod changes_by_hand;
 mod keyboard;
 mod pages;
+mod restore;
 mod three_clicks;
 mod way;
 mod world;
