@@ -6,6 +6,7 @@ mod pages;
 mod restore;
 mod three_clicks;
 mod way;
+mod without_script;
 mod world;
 
 use zk_curator_browser::{BrowserError, Explorer};
