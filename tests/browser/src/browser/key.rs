@@ -7,6 +7,8 @@ pub const TAB: &str = "\u{e004}";
 pub const ENTER: &str = "\u{e007}";
 /// Shift.
 pub const SHIFT: &str = "\u{e008}";
+/// Control.
+pub const CONTROL: &str = "\u{e009}";
 /// Escape.
 pub const ESCAPE: &str = "\u{e00c}";
 /// The left arrow.

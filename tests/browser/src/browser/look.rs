@@ -1,4 +1,4 @@
-//! The look of the page: the size of the window, the preferences of its user, and pictures.
+//! The look of the page: the size of the window, the preferences of its user, script, and pictures.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,6 +32,16 @@ impl Browser {
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ] });
         self.session.devtools("Emulation.setEmulatedMedia", &media).await.map(drop)
+    }
+
+    /// Lets pages run script, or not, from the next one on. Default: they do.
+    ///
+    /// [`execute`](Self::execute) runs its script in any case. But no timer and no observer of a
+    /// page without script runs, so [`wait_for`](Self::wait_for) checks only once there.
+    pub async fn set_script(&self, runs: bool) -> Result<(), BrowserError> {
+        let disabled = json!({ "value": !runs });
+        let done = self.session.devtools("Emulation.setScriptExecutionDisabled", &disabled);
+        done.await.map(drop)
     }
 
     /// Returns a property of the style of the first element that a selector matches, as computed,

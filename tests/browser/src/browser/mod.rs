@@ -1,6 +1,7 @@
 //! A browser with one page.
 
 mod audit;
+mod files;
 pub mod key;
 mod look;
 mod page;

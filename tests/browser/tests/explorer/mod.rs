@@ -1,5 +1,14 @@
 //! The web explorer, as its users see it.
 
+mod changes_by_hand;
+mod keyboard;
+mod pages;
+mod restore;
+mod three_clicks;
+mod way;
+mod without_script;
+mod world;
+
 use zk_curator_browser::{BrowserError, Explorer};
 use zk_curator_web::{WebOptions, router};
 

@@ -77,3 +77,21 @@ fn a_survey_finds_what_only_one_look_shows() {
         Ok((wide, dim))
     });
 }
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn pages_run_script_unless_they_may_not() {
+    in_browser(async |browser| {
+        let site = pages::site("<main><h1>A page</h1></main>", "document.title = 'changed';")?;
+        for (runs, title) in [(false, "A page"), (true, "changed")] {
+            browser.set_script(runs).await?;
+            browser.goto(&site.url("/")).await?;
+            assert_eq!(browser.title().await?, title);
+            // Scripts of tests run in any case.
+            assert_eq!(browser.execute("return 1 + 1", &[]).await?, json!(2));
+            let scripting = "return matchMedia('(scripting: enabled)').matches";
+            assert_eq!(browser.execute(scripting, &[]).await?, json!(runs));
+        }
+        Ok(site)
+    });
+}

@@ -3,6 +3,7 @@
 mod accessibility;
 mod console;
 mod ends;
+mod files;
 mod keyboard;
 mod live;
 mod look;
