@@ -131,10 +131,24 @@ async fn page(
     render_as(status, &page)
 }
 
+/// The pages that a person may ask for before signing in.
+const PAGES: [&str; 10] = [
+    "/tree",
+    "/node",
+    "/why",
+    "/recipes",
+    "/services",
+    "/ensemble",
+    "/search",
+    "/changes",
+    "/data",
+    "/help",
+];
+
 /// Returns the page after signing in: a page of this explorer, whatever the address says.
 fn destination(next: &str) -> &str {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
-    let is_page = ["/tree", "/node", "/help", "/data", "/changes"].iter().any(|page| {
+    let is_page = PAGES.iter().any(|page| {
         let rest = next.strip_prefix(page);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
     });
@@ -147,7 +161,10 @@ mod tests {
 
     #[test]
     fn destinations_are_pages_of_this_explorer() {
-        for next in ["/tree", "/tree/a%20b?from=200", "/node/a", "/help", "/changes/a?after=7"] {
+        for next in PAGES {
+            assert_eq!(destination(next), next);
+        }
+        for next in ["/tree/a%20b?from=200", "/why/locks/a", "/changes/a?after=7"] {
             assert_eq!(destination(next), next);
         }
         for next in [
