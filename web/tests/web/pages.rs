@@ -123,7 +123,9 @@ async fn a_node_without_permission_is_shown_as_such() {
     {
         let only_ann = vec![Acl::new(Permissions::ALL, "digest", "ann:kJh=")];
         site.zk.create("/a").await.unwrap();
-        site.zk.create("/a/secret").acl(only_ann).data("s3cret").await.unwrap();
+        site.zk.create("/a/secret/child").creating_parents().await.unwrap();
+        site.zk.set_data("/a/secret", "s3cret").await.unwrap();
+        site.zk.set_acl("/a/secret", only_ann).await.unwrap();
         let page = site.get("/node/a/secret").await;
         assert_eq!(page.status, status, "{}", page.body);
         let text = match status {
@@ -132,6 +134,7 @@ async fn a_node_without_permission_is_shown_as_such() {
         };
         assert!(page.body.contains(text), "{}", page.body);
         assert!(!page.body.contains("kJh="), "{}", page.body);
+        assert!(!page.body.contains("The node has no children."), "{}", page.body);
         let page = site.get("/tree/a").await;
         assert!(page.body.contains("<bdi>secret</bdi>"), "{}", page.body);
         assert_eq!(site.get("/raw/a/secret").await.status, 403);
