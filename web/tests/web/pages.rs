@@ -83,8 +83,10 @@ async fn many_children_are_shown_in_pages() {
     assert_eq!(page.matches("<tr>").count(), 201);
     assert!(page.contains("1–200 of 6000") && page.contains("6000 children."), "{page}");
     assert!(page.contains("href=\"/tree/jobs?from=200\" rel=\"next\""));
+    assert!(page.contains("href=\"/tree/jobs?from=5800\">Last »"), "{page}");
     let last = site.get("/tree/jobs?from=5800").await.body;
     assert!(last.contains("job-0000005999") && !last.contains("rel=\"next\""));
+    assert!(last.contains("<span>Last »</span>"), "{last}");
     assert!(last.contains("href=\"/tree/jobs?from=5600\" rel=\"prev\""));
     let sorted = site.get("/tree/jobs?sort=time").await.body;
     assert!(sorted.contains("Sorted by name."), "too many for an order by stats");
