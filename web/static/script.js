@@ -274,6 +274,11 @@
   };
   let isLoading = false;
   let isDue = false;
+  // The page is older than the news. It is loaded again with the next ones, or without them if it is not stale.
+  const missed = () => {
+    shown = null;
+    setTimeout(() => stream && shown === null && !staleSince && refresh(), 5000);
+  };
   const refresh = async () => {
     if (isLoading) return void (isDue = true);
     isLoading = true;
@@ -284,6 +289,7 @@
         if (answer.redirected) return;
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         if (answer.status === 404) return show("warn", "⚠", "deleted");
+        if (answer.status >= 500 || answer.status === 429) return missed();
         if (!answer.ok) return;
         for (const present of document.querySelectorAll("[data-region]")) {
           const fresh = page.getElementById(present.id);
@@ -294,6 +300,7 @@
       } while (isDue);
     } catch {
       // The stream says that the connection is lost.
+      missed();
     } finally {
       isLoading = false;
     }
