@@ -1,5 +1,8 @@
 //! The web explorer, as its users see it.
 
+mod live;
+mod steps;
+
 use zk_curator_browser::{BrowserError, Explorer};
 use zk_curator_web::{WebOptions, router};
 
