@@ -1,6 +1,7 @@
 //! The web explorer, as its users see it.
 
 mod live;
+mod outage;
 mod steps;
 
 use zk_curator_browser::{BrowserError, Explorer};
