@@ -1,5 +1,6 @@
 //! The web explorer, as its users see it.
 
+mod empty;
 mod live;
 mod outage;
 mod steps;
