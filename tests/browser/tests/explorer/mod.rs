@@ -1,6 +1,7 @@
 //! The web explorer, as its users see it.
 
 mod empty;
+mod large;
 mod live;
 mod outage;
 mod steps;
