@@ -3,6 +3,8 @@
 mod empty;
 mod large;
 mod live;
+mod login;
+mod no_rights;
 mod outage;
 mod steps;
 
