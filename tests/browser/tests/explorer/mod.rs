@@ -1,5 +1,6 @@
 //! The web explorer, as its users see it.
 
+mod conflict;
 mod empty;
 mod large;
 mod live;
