@@ -2,6 +2,8 @@
 
 mod conflict;
 mod empty;
+mod hostile;
+mod hostile_recipes;
 mod large;
 mod live;
 mod login;
