@@ -9,6 +9,7 @@ mod live;
 mod login;
 mod no_rights;
 mod outage;
+mod policy;
 mod steps;
 
 use zk_curator_browser::{BrowserError, Explorer};
