@@ -26,9 +26,13 @@
   const RECENT = `zk-curator${base}:recent`;
   const urlOf = (node) =>
     node === "/" ? "" : node.split("/").map((name) => encodeURIComponent(name)).join("/");
-  const visible = (text) =>
-    text.replace(/[\p{Cc}\p{Cf}\u00a0\u115f\u1160\u2000-\u200f\u2028-\u202f\u3000\u3164\uffa0]/gu, (c) =>
-      `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  // The characters that the server marks, in names and in data.
+  const INVISIBLE =
+    /[\p{Cc}\p{Cf}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\uffa0\u{e0000}-\u{e0fff}]/gu;
+  const mark = (c) => `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  const visible = (text) => text.replace(INVISIBLE, mark);
+  const visibleData = (text) =>
+    text.replace(INVISIBLE, (c) => ("\t\u00a0\u202f\u3000\ufe0f".includes(c) ? c : mark(c)));
   const fill = (list, nodes) => {
     if (!list) return;
     list.replaceChildren(
@@ -200,7 +204,7 @@
       const text = document.createElement("td");
       text.className = "line";
       text.dir = "auto";
-      text.textContent = visible(part.line || "");
+      text.textContent = visibleData(part.line || "");
       row.append(head, text);
     };
     state.textContent = "Searching.";
@@ -274,6 +278,11 @@
   };
   let isLoading = false;
   let isDue = false;
+  // The page is older than the news. It is loaded again with the next ones, or without them if it is not stale.
+  const missed = () => {
+    shown = null;
+    setTimeout(() => stream && shown === null && !staleSince && refresh(), 5000);
+  };
   const refresh = async () => {
     if (isLoading) return void (isDue = true);
     isLoading = true;
@@ -284,6 +293,7 @@
         if (answer.redirected) return;
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         if (answer.status === 404) return show("warn", "⚠", "deleted");
+        if (answer.status >= 500 || answer.status === 429) return missed();
         if (!answer.ok) return;
         for (const present of document.querySelectorAll("[data-region]")) {
           const fresh = page.getElementById(present.id);
@@ -294,6 +304,7 @@
       } while (isDue);
     } catch {
       // The stream says that the connection is lost.
+      missed();
     } finally {
       isLoading = false;
     }

@@ -150,7 +150,7 @@ fn page(
         version: stat.version,
         sentence: sentence(stat, now),
         facts: facts(web, stat, known.as_ref(), now),
-        kinds_sentence: kinds_sentence(&node.kinds),
+        kinds_sentence: kinds_sentence(&node.kinds, stat.num_children),
         kinds: kinds(&node.kinds),
         acl: node.acl.as_deref().map(acl_lines).unwrap_or_default(),
         quota: node.quota.as_ref().map(|(of, used)| quota_lines(of, used)).unwrap_or_default(),
@@ -238,8 +238,10 @@ fn owner_facts(stat: &Stat, known: &KnownSessions) -> Vec<Fact> {
     ]
 }
 
-fn kinds_sentence(kinds: &Kinds) -> String {
+/// `children` is the number in the stat, which is known even if the names are not.
+fn kinds_sentence(kinds: &Kinds, children: i32) -> String {
     match kinds.total {
+        0 if children > 0 => "The names of the children cannot be read.".to_owned(),
         0 => "The node has no children.".to_owned(),
         total if total == kinds.counted => format!("Of all {total} children:"),
         total => format!("Of the first {} of {total} children:", kinds.counted),

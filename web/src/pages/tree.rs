@@ -38,6 +38,7 @@ struct TreePage {
     first_url: String,
     previous_url: String,
     next_url: String,
+    last_url: String,
 }
 
 struct Order {
@@ -122,9 +123,15 @@ fn page(web: &Web, frame: Frame, path: &str, query: &ListingQuery, listing: &Lis
         first_url: if is_first { String::new() } else { at(0) },
         previous_url: if is_first { String::new() } else { at(previous) },
         next_url: listing.next.map(at).unwrap_or_default(),
+        last_url: listing.next.map(|_| at(last_from(listing.matching))).unwrap_or_default(),
         head,
         frame,
     }
+}
+
+/// Returns the number of children before the last page. Long names may end that page early.
+const fn last_from(matching: usize) -> usize {
+    matching.saturating_sub(1) / PAGE * PAGE
 }
 
 fn page_url(tree: &str, of: &ListingQuery, from: usize) -> String {

@@ -83,8 +83,10 @@ async fn many_children_are_shown_in_pages() {
     assert_eq!(page.matches("<tr>").count(), 201);
     assert!(page.contains("1–200 of 6000") && page.contains("6000 children."), "{page}");
     assert!(page.contains("href=\"/tree/jobs?from=200\" rel=\"next\""));
+    assert!(page.contains("href=\"/tree/jobs?from=5800\">Last »"), "{page}");
     let last = site.get("/tree/jobs?from=5800").await.body;
     assert!(last.contains("job-0000005999") && !last.contains("rel=\"next\""));
+    assert!(last.contains("<span>Last »</span>"), "{last}");
     assert!(last.contains("href=\"/tree/jobs?from=5600\" rel=\"prev\""));
     let sorted = site.get("/tree/jobs?sort=time").await.body;
     assert!(sorted.contains("Sorted by name."), "too many for an order by stats");
@@ -123,7 +125,9 @@ async fn a_node_without_permission_is_shown_as_such() {
     {
         let only_ann = vec![Acl::new(Permissions::ALL, "digest", "ann:kJh=")];
         site.zk.create("/a").await.unwrap();
-        site.zk.create("/a/secret").acl(only_ann).data("s3cret").await.unwrap();
+        site.zk.create("/a/secret/child").creating_parents().await.unwrap();
+        site.zk.set_data("/a/secret", "s3cret").await.unwrap();
+        site.zk.set_acl("/a/secret", only_ann).await.unwrap();
         let page = site.get("/node/a/secret").await;
         assert_eq!(page.status, status, "{}", page.body);
         let text = match status {
@@ -132,6 +136,7 @@ async fn a_node_without_permission_is_shown_as_such() {
         };
         assert!(page.body.contains(text), "{}", page.body);
         assert!(!page.body.contains("kJh="), "{}", page.body);
+        assert!(!page.body.contains("The node has no children."), "{}", page.body);
         let page = site.get("/tree/a").await;
         assert!(page.body.contains("<bdi>secret</bdi>"), "{}", page.body);
         assert_eq!(site.get("/raw/a/secret").await.status, 403);

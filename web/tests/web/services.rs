@@ -70,6 +70,16 @@ async fn the_base_paths_are_found() {
 }
 
 #[tokio::test]
+async fn a_tree_without_services_says_so() {
+    let site = Site::start(WebOptions::new()).await;
+    site.zk.create("/empty").await.unwrap();
+    for address in ["/services", "/services/empty"] {
+        let page = site.get(address).await.body;
+        assert!(page.contains("No service of Curator's discovery is registered here."), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn a_static_instance_has_no_session() {
     let site = Site::start(WebOptions::new()).await;
     let discovery = ServiceDiscovery::<()>::new(&site.zk, "/services");

@@ -1,9 +1,20 @@
 //! The web explorer, as its users see it.
 
 mod changes_by_hand;
+mod conflict;
+mod empty;
+mod hostile;
+mod hostile_recipes;
 mod keyboard;
+mod large;
+mod live;
+mod login;
+mod no_rights;
+mod outage;
 mod pages;
+mod policy;
 mod restore;
+mod steps;
 mod three_clicks;
 mod way;
 mod without_script;
