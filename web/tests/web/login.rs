@@ -1,5 +1,6 @@
 //! Users and their sessions.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -44,6 +45,36 @@ async fn nothing_is_shown_before_signing_in() {
     assert_eq!(page.status, 200);
     assert!(!page.body.contains("memory:2181") && !page.body.contains("/tree\">Tree"));
     assert_eq!(site.server.probe().total_requests(), before);
+}
+
+#[tokio::test]
+async fn signing_in_returns_to_every_page() {
+    let limits = Limits::new().requests(1_000, 1_000);
+    let site = Site::probing(options().limits(limits)).await;
+    site.zk.create("/a").await.unwrap();
+    let ann = sign_in(&site).await;
+    let page = site.get_as(&ann, "/node/a").await.body;
+    let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let links = links.filter(|link| link.starts_with('/') && !link.contains('&'));
+    let mut pages: Vec<&str> = links.collect();
+    pages.extend(["/tree/a%20b?from=200", "/search/a?for=x%26y&in=text", "/ensemble?from=50"]);
+    let mut starts = BTreeSet::new();
+    for address in pages {
+        let reply = site.get_as(&ann, address).await;
+        if reply.header("content-type") != "text/html; charset=utf-8" {
+            continue;
+        }
+        let anyone = site.browser("/login").await;
+        let fields = [("token", "foo"), ("next", address)];
+        let reply = site.form(&anyone, "/login", &fields).await;
+        assert_eq!((reply.status, reply.header("location")), (303, address));
+        starts.extend(address.split(['/', '?']).nth(1));
+    }
+    let all = [
+        "changes", "data", "ensemble", "help", "node", "recipes", "search", "services", "tree",
+        "why",
+    ];
+    assert_eq!(starts, all.into());
 }
 
 #[tokio::test]
