@@ -20,6 +20,7 @@ pub(crate) use auth::{Access, Authentication, Means, ProxyUsers, Viewer, cookie_
 pub(crate) use back_off::BackOff;
 pub(crate) use hosts::Hosts;
 pub(crate) use keys::{ClientId, Keys, random_token};
+pub(crate) use network::counted_network;
 pub use network::{Network, NetworkError};
 pub(crate) use origin::{Origin, origin_of};
 pub(crate) use permit::ChangePermit;

@@ -127,6 +127,56 @@ fn failed_attempts_are_slowed_down() {
 }
 
 #[test]
+fn unknown_tokens_of_programs_are_limited() {
+    paused(async {
+        let limits = Limits::new().requests(1, 3).login_attempts(0);
+        let site = Site::start(options().limits(limits)).await;
+        let get = |token: &str| {
+            let request = ask("GET", "/api/v1/node").header("authorization", token);
+            from_peer(request.body(Body::empty()).unwrap(), "2001:db8::1")
+        };
+        let mut statuses = Vec::new();
+        for _ in 0..5 {
+            statuses.push(site.send(get("Bearer bar")).await.status);
+        }
+        assert_eq!(statuses, [401, 401, 401, 429, 429]);
+        // Neither a user nor the form pays for them.
+        assert_eq!(site.send(get("Bearer foo")).await.status, 200);
+        wait::past(Duration::from_secs(5)).await;
+        let page = ask("GET", "/login").body(Body::empty()).unwrap();
+        let page = site.send(from_peer(page, "2001:db8::2")).await;
+        let cookie = page.header("set-cookie").split(';').next().unwrap().to_owned();
+        let form = ask("POST", "/login")
+            .header("cookie", cookie)
+            .header("content-type", "application/x-www-form-urlencoded");
+        let form = form.body(Body::from(format!("csrf={}&token=foo", page.csrf()))).unwrap();
+        assert_eq!(site.send(from_peer(form, "2001:db8::2")).await.status, 303);
+    });
+}
+
+#[test]
+fn clients_of_a_proxy_are_counted_one_by_one() {
+    paused(async {
+        let options = options().limits(Limits::new().login_attempts(0));
+        let options = options.proxy_users("x-user", ["10.0.0.0/8".parse().unwrap()]).unwrap();
+        let site = Site::start(options).await;
+        let anyone = site.browser("/login").await;
+        let attempt = async |token: &str, client: &str| {
+            let form = ask("POST", "/login")
+                .header("cookie", &anyone.cookie)
+                .header("x-forwarded-for", client)
+                .header("content-type", "application/x-www-form-urlencoded");
+            let body = format!("csrf={}&token={token}", anyone.csrf);
+            site.send(from_peer(form.body(Body::from(body)).unwrap(), "10.0.0.1")).await.status
+        };
+        assert_eq!(attempt("bar", "192.0.2.7").await, 403);
+        assert_eq!(attempt("foo", "192.0.2.7").await, 429);
+        assert_eq!(attempt("foo", "1.1.1.1, 192.0.2.7").await, 429, "a claim of the client");
+        assert_eq!(attempt("foo", "192.0.2.8").await, 303);
+    });
+}
+
+#[test]
 fn a_session_ends_after_its_time() {
     paused(async {
         let limits = Limits::new().sessions(2, Duration::from_secs(3600));
