@@ -84,9 +84,9 @@ impl RestartRecord {
         }
     }
 
-    /// Returns `true` if the role began after the last observation before the restart: the same role
-    /// has at least its age then and the time between the two responses, which is at least that
-    /// between the end of one observation and the begin of the other.
+    /// Returns `true` if the role began after the last observation before the restart. The same
+    /// role has at least its age then and the time between the two responses, which is at least
+    /// that between the end of one observation and the begin of the other.
     fn has_new_role(&self, now: &ServerState, seen: &Observation) -> bool {
         let least = seen.asked.saturating_sub(self.began);
         now.is_new_role(&self.before, least, seen.at.saturating_sub(self.began))
