@@ -85,6 +85,8 @@ pub(crate) async fn sign_in(
     };
     info!(target: "zk_curator_web::audit", who = &*user, peer = ?peer, "signed in");
     let id = web.sessions.open(user, client);
+    // The browser forgets its previous session now.
+    end_session(&web, &visit);
     let address = format!("{}{}", web.base, web.destinations.of(next));
     let mut response = Redirect::to(&address).into_response();
     if let Some(cookie) = cookie(&web, SESSION, &id, Some(web.session_time.as_secs())) {
@@ -102,18 +104,22 @@ pub(crate) async fn sign_out(
 ) -> RequestResult<Response> {
     let form = read_form(body, &headers, 0).await?;
     let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
-    if let Some(session) = &visit.viewer.session {
-        let client = web.sessions.close(session);
-        if let (Some(client), Some(impersonation)) = (client, &web.impersonation) {
-            impersonation.close_one(client);
-        }
-    }
+    end_session(&web, &visit);
     info!(target: "zk_curator_web::audit", who = permit.who(), "signed out");
     let mut response = Redirect::to(&format!("{}/tree", web.base)).into_response();
     if let Some(cookie) = cookie(&web, SESSION, "", Some(0)) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     Ok(response)
+}
+
+/// Ends the session of a browser, if it has one, and its session with ZooKeeper, if no other
+/// browser has it.
+fn end_session(web: &Web, visit: &Visit) {
+    let client = visit.viewer.session.as_deref().and_then(|session| web.sessions.close(session));
+    if let (Some(client), Some(impersonation)) = (client, &web.impersonation) {
+        impersonation.close_one(client);
+    }
 }
 
 async fn page(

@@ -94,6 +94,18 @@ async fn a_token_opens_a_session() {
 }
 
 #[tokio::test]
+async fn signing_in_again_ends_the_previous_session() {
+    let site = Site::start(options()).await;
+    let before = sign_in(&site).await;
+    let reply = site.form(&before, "/login", &[("token", "foo")]).await;
+    assert_eq!(reply.status, 303);
+    let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
+    let after = Browser { cookie, csrf: String::new() };
+    assert_eq!(site.get_as(&after, "/tree").await.status, 200);
+    assert_eq!(site.get_as(&before, "/tree").await.status, 303);
+}
+
+#[tokio::test]
 async fn programs_send_their_token() {
     let site = Site::start(options()).await;
     site.zk.create("/a").data("1").await.unwrap();
