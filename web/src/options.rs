@@ -294,16 +294,17 @@ impl Limits {
     }
 
     /// Sets the number of attempts to sign in with the form before a pause, from one address, or
-    /// from one network of IPv6 of 64 bits. The pause begins with
-    /// 1 second, doubles with every further failure up to 60 seconds, and is forgotten after
-    /// 10 minutes. Unknown tokens in the header `Authorization` count as requests. Default: 5.
+    /// from one network of IPv6 of 64 bits. The pause begins with 1 second, doubles with every
+    /// further failure up to 60 seconds, and is forgotten after 10 minutes. Unknown tokens in the
+    /// header `Authorization` count as requests. Default: 5.
     pub const fn login_attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
     /// Sets the number of sessions of users who have signed in, from 1, and the time that each of
-    /// them lasts. Above the number, the oldest session ends. Default: 1,024 and 12 hours.
+    /// them lasts. Above the number, the oldest session of the user with the most sessions ends.
+    /// Default: 1,024 and 12 hours.
     pub const fn sessions(mut self, open: usize, time: Duration) -> Self {
         self.sessions = open;
         self.session_time = time;

@@ -26,6 +26,6 @@ pub(crate) use origin::{Origin, origin_of};
 pub(crate) use permit::ChangePermit;
 pub(crate) use rate::RequestRates;
 pub use redact::{Redaction, RedactionError};
-pub(crate) use sessions::Sessions;
+pub(crate) use sessions::{Sessions, excess};
 pub(crate) use streams::{StreamLimits, StreamSeat};
 pub use users::{NewToken, Users, UsersError};
