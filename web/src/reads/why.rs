@@ -69,8 +69,8 @@ fn is_recipe(finding: &Finding) -> bool {
     finding.kind != RecipeKind::Unknown && !is_guess
 }
 
-/// Removes what the data of secrets tell, such as labels and outcomes, and cuts long labels. A label
-/// may have megabytes, and is a part of sentences.
+/// Removes what the data of secrets tell, such as labels and outcomes, and cuts long labels. A
+/// label may have megabytes, and is a part of sentences.
 pub(super) fn tidy(finding: &mut Finding, redaction: &Redaction) {
     for contender in finding.holders.iter_mut().chain(&mut finding.waiting) {
         tidy_label(contender, redaction);
