@@ -65,11 +65,13 @@ differential operations="1000000" seed="1000":
 conformance case="":
     CONFORMANCE={{case}} cargo test -p zk-curator-client --test client -- --ignored --nocapture conformance_real
 
-# Feeds hostile bytes to the decoders, a client and a server.
+# Feeds hostile bytes to the decoders, a client, a server, the parsers of operations, and the paths in URLs.
 fuzz rounds="1000000":
     FUZZ_ROUNDS={{rounds}} cargo test --release -p zk-curator-tests --test limits fuzz
+    FUZZ_ROUNDS={{rounds}} cargo test --release -p zk-curator-ops --test fuzz
+    FUZZ_ROUNDS={{rounds}} cargo test --release -p zk-curator-web --test web fuzz
 
-# Fuzzes decode, session, server, service_instance, flw, history_record, history_log or history_snapshot with libFuzzer for a number of seconds. Needs cargo-fuzz.
+# Fuzzes decode, session, server, service_instance, paths, flw, history_record, history_log or history_snapshot with libFuzzer for a number of seconds. Needs cargo-fuzz.
 libfuzzer target="decode" seconds="180":
     scripts/fuzz {{target}} {{seconds}}
 

@@ -11,7 +11,20 @@
 
 use std::collections::BTreeMap;
 
+use zk_curator::{CuratorFramework, Error};
+
 use crate::path::SYSTEM;
+
+/// Returns a handle for the nodes of quotas, which are outside of every namespace. `None` with a
+/// chroot, because they are above it.
+///
+/// # Errors
+/// Those of [`using_namespace`](CuratorFramework::using_namespace).
+pub fn handle(zk: &CuratorFramework) -> Result<Option<CuratorFramework>, Error> {
+    let root = zk.using_namespace("")?;
+    let has_chroot = root.server_path("/") != "/";
+    Ok((!has_chroot).then_some(root))
+}
 
 /// Returns the node of the quota of a node. Both are paths on the servers: with the chroot and the
 /// namespace.

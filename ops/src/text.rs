@@ -96,7 +96,8 @@ pub fn since(then: i64, now: i64) -> Duration {
     Duration::from_millis(u64::try_from(now.saturating_sub(then)).unwrap_or_default())
 }
 
-/// Returns a size, such as `1.5 KiB`.
+/// Returns a size, such as `1.5 KiB`, with one digit after the point, which is rounded down. The
+/// largest unit is `TiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -163,9 +164,14 @@ mod tests {
 
     #[test]
     fn sizes_have_one_digit() {
-        for (bytes, text) in
-            [(0, "0 B"), (1_023, "1023 B"), (1_536, "1.5 KiB"), (3 << 20, "3.0 MiB")]
-        {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_536, "1.5 KiB"),
+            (3 << 20, "3.0 MiB"),
+            (5 << 30, "5.0 GiB"),
+            (7 << 40, "7.0 TiB"),
+        ] {
             assert_eq!(size(bytes), text);
         }
         assert_eq!(size(u64::MAX), "16777215.9 TiB");

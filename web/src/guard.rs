@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use tower::Service;
+use tracing::warn;
 use zk_curator::internal::Locked;
 
 use crate::fields::query;
@@ -18,7 +19,7 @@ use crate::impersonation::UserSession;
 use crate::pages::problem_page;
 use crate::problem::{Problem, ProblemKind};
 use crate::security::{
-    Access, ClientId, Means, Origin, Viewer, cookie_of, origin_of, random_token,
+    Access, ClientId, Means, Origin, Viewer, cookie_of, counted_network, origin_of, random_token,
 };
 use crate::state::Web;
 use crate::visit::Format;
@@ -163,8 +164,7 @@ fn admit(web: &Web, request: &mut Request, format: Format) -> Result<Option<Head
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let (viewer, cookie) = viewer_of(web, request, peer, format)?;
     if !web.rates.accept(&viewer.counted_as) {
-        let detail = "You send more requests than this explorer accepts. Try again in a second.";
-        return Err(Problem::too_many(detail, 1).into());
+        return Err(too_many_requests().into());
     }
     let origin = origin_of(request.headers(), &host);
     if origin == Origin::Foreign && !is_visit(request, format) {
@@ -208,14 +208,12 @@ fn viewer_of(
 ) -> Result<(Viewer, Option<HeaderValue>), Refusal> {
     let headers = request.headers();
     let session = cookie_of(headers, SESSION);
+    let client = web.authentication.client(headers, peer);
     let (user, means) = match web.authentication.access(headers, peer, &web.sessions, session) {
         Access::Granted { user, means } => (user, means),
         Access::Missing if is_for_all(request.uri().path()) => ("".into(), Means::Open),
         Access::Missing => return Err(sign_in(web, request, format)),
-        Access::Refused => {
-            web.back_off.failed(peer);
-            return Err(Problem::unknown_token().into());
-        }
+        Access::Refused => return Err(unknown_token(web, client).into()),
     };
     let (session, cookie) = match means {
         Means::Cookie => (session.map(ToOwned::to_owned), None),
@@ -223,10 +221,29 @@ fn viewer_of(
         Means::Open | Means::Proxy => browser_of(web, request, format),
     };
     let csrf = web.keys.csrf(session.as_deref().unwrap_or_default(), &user);
-    let address = || peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string());
     // The prefix keeps a user apart from an address.
-    let counted_as = if user.is_empty() { address() } else { format!("user {user}") };
-    Ok((Viewer { user, means, peer, session, csrf, counted_as }, cookie))
+    let counted_as = if user.is_empty() { counted(client) } else { format!("user {user}") };
+    Ok((Viewer { user, means, peer: client, session, csrf, counted_as }, cookie))
+}
+
+/// Returns the name by which the requests of an address are counted.
+fn counted(client: Option<IpAddr>) -> String {
+    client.map_or_else(|| "unknown".to_owned(), |client| counted_network(client).to_string())
+}
+
+/// Refuses a token that no user has. Attempts are counted as requests of the address. They do not
+/// delay the login form: a program with an old token would close it for its whole network.
+fn unknown_token(web: &Web, client: Option<IpAddr>) -> Problem {
+    if !web.rates.accept(&counted(client)) {
+        return too_many_requests();
+    }
+    warn!(target: "zk_curator_web::audit", peer = ?client, "a token was refused");
+    Problem::unknown_token()
+}
+
+fn too_many_requests() -> Problem {
+    let detail = "You send more requests than this explorer accepts. Try again in a second.";
+    Problem::too_many(detail, 1)
 }
 
 /// Returns the identity of a browser whose user need not sign in here. A page with forms sets it.

@@ -12,7 +12,7 @@ use zk_curator::state::StateWatch;
 use zk_curator::{CuratorFramework, CuratorFrameworkBuilder};
 
 use crate::problem::{Problem, RequestResult};
-use crate::security::{ClientId, Keys};
+use crate::security::{ClientId, Keys, excess};
 
 /// The time between two looks for idle sessions.
 const LOOK: Duration = Duration::from_secs(30);
@@ -65,6 +65,7 @@ pub(crate) struct UserSession {
 }
 
 struct OpenClient {
+    user: Arc<str>,
     session: UserSession,
     used: Instant,
 }
@@ -87,8 +88,8 @@ impl Impersonation {
         Self { connect: Arc::new(connect), most: 64, idle, open: Arc::default() }
     }
 
-    /// Sets the number of sessions, from 1. Above it, the least recently used session is
-    /// closed, and its user has to sign in again. Default: 64.
+    /// Sets the number of sessions, from 1. Above it, the least recently used session of the user
+    /// with the most sessions is closed, and the user has to sign in again. Default: 64.
     pub const fn most(mut self, sessions: usize) -> Self {
         self.most = if sessions == 0 { 1 } else { sessions };
         self
@@ -125,11 +126,11 @@ impl Impersonation {
         let zk = builder.authorization("digest", digest.to_owned()).build()?;
         zk.start_in_background()?;
         let session = UserSession { zk, mark: Arc::default() };
-        let client = OpenClient { session, used: Instant::now() };
+        let client = OpenClient { user: user.into(), session, used: Instant::now() };
         let mut open = self.open.lock();
         while open.len() >= self.most {
-            let oldest = open.iter().min_by_key(|(_, client)| client.used).map(|(id, _)| *id);
-            let Some(oldest) = oldest else { break };
+            let clients = open.iter().map(|(id, client)| (*id, &*client.user, client.used));
+            let Some(oldest) = excess(clients) else { break };
             if let Some(client) = open.remove(&oldest) {
                 client.session.zk.close_in_background();
             }

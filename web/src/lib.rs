@@ -68,6 +68,7 @@
 mod api;
 mod body;
 mod changes;
+mod destinations;
 mod ensemble;
 mod fields;
 mod guard;

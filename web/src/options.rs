@@ -130,7 +130,9 @@ impl WebOptions {
 
     /// Accepts the users whom a proxy names in a header. The header counts only in connections from
     /// the given networks, and a request without it needs [`users`](Self::users). The proxy has to
-    /// remove the header from the requests of its clients.
+    /// remove the header from the requests of its clients. It should append their addresses to
+    /// `X-Forwarded-For`: attempts to sign in, and requests without a user, are then counted by
+    /// these, and otherwise by the address of the proxy.
     ///
     /// The router takes the address of the connection from
     /// [`ConnectInfo`](axum::extract::ConnectInfo): serve it with
@@ -291,16 +293,18 @@ impl Limits {
         self
     }
 
-    /// Sets the number of attempts to sign in from one address before a pause, which begins with
-    /// 1 second, doubles with every further failure up to 60 seconds, and is forgotten after
-    /// 10 minutes. Default: 5.
+    /// Sets the number of attempts to sign in with the form before a pause, from one address, or
+    /// from one network of IPv6 of 64 bits. The pause begins with 1 second, doubles with every
+    /// further failure up to 60 seconds, and is forgotten after 10 minutes. Unknown tokens in the
+    /// header `Authorization` count as requests. Default: 5.
     pub const fn login_attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
     /// Sets the number of sessions of users who have signed in, from 1, and the time that each of
-    /// them lasts. Above the number, the oldest session ends. Default: 1,024 and 12 hours.
+    /// them lasts. Above the number, the oldest session of the user with the most sessions ends.
+    /// Default: 1,024 and 12 hours.
     pub const fn sessions(mut self, open: usize, time: Duration) -> Self {
         self.sessions = open;
         self.session_time = time;

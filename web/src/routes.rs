@@ -7,6 +7,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 use zk_curator::CuratorFramework;
 
+use crate::destinations::Destinations;
 use crate::guard::{Gate, guard};
 use crate::options::WebOptions;
 use crate::problem::Problem;
@@ -23,7 +24,9 @@ use crate::{api, pages, static_files};
 /// [`impersonate`](WebOptions::impersonate), also outside a tokio runtime.
 #[must_use = "the explorer has to be served"]
 pub fn router(zk: &CuratorFramework, options: WebOptions) -> Router {
-    let web = Arc::new(Web::new(zk, options));
+    let of_nodes = pages_of_nodes().map(|(start, _)| start);
+    let destinations = Destinations::new(of_nodes, other_pages().map(|(address, _)| address));
+    let web = Arc::new(Web::new(zk, options, destinations));
     if let Some(impersonation) = web.impersonation.clone() {
         zk.spawn(impersonation.sweep(zk.states()));
     }
@@ -36,45 +39,56 @@ fn unguarded_router(web: Arc<Web>) -> Router {
     routes().with_state(web)
 }
 
+/// Returns the pages of nodes, by the starts of their addresses.
+fn pages_of_nodes() -> [(&'static str, MethodRouter<Arc<Web>>); 8] {
+    [
+        ("/tree", get(pages::tree)),
+        ("/node", get(pages::node).post(pages::change)),
+        // Recipes and services.
+        ("/why", get(pages::why)),
+        ("/recipes", get(pages::recipes)),
+        ("/services", get(pages::services)),
+        // Searches.
+        ("/search", get(pages::search)),
+        // Backups, comparisons and changes.
+        ("/data", get(pages::data).post(pages::data_form)),
+        ("/changes", get(pages::journal)),
+    ]
+}
+
+/// Returns the other pages, except for the login page.
+fn other_pages() -> [(&'static str, MethodRouter<Arc<Web>>); 2] {
+    [("/help", get(pages::help)), ("/ensemble", get(pages::ensemble))]
+}
+
 fn routes() -> Router<Arc<Web>> {
     let routes = Router::new()
         .route("/", get(pages::root))
         .route("/go", get(pages::go))
-        .route("/help", get(pages::help))
         .route("/login", get(pages::sign_in_page).post(pages::sign_in))
         .route("/logout", post(pages::sign_out))
         .route("/static/{name}", get(static_files::file))
         .route("/api/v1/openapi.json", get(api::openapi))
         .route("/api/v1/names", get(api::names))
         .route("/api/v1/diff", get(api::diff))
-        // The ensemble.
-        .route("/ensemble", get(pages::ensemble))
         .route("/api/v1/ensemble", get(pages::ensemble))
         .route("/api/v1/ensemble/watch", get(api::watch_ensemble));
-    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 18] = [
-        ("/tree", get(pages::tree)),
-        ("/node", get(pages::node).post(pages::change)),
+    let others = other_pages().into_iter();
+    let routes = others.fold(routes, |routes, (address, methods)| routes.route(address, methods));
+    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 10] = [
         ("/raw", get(pages::raw)),
         ("/api/v1/node", get(pages::node).put(api::put).post(api::post).delete(api::delete)),
         ("/api/v1/children", get(pages::tree)),
         ("/api/v1/watch", get(api::watch)),
-        // Recipes and services.
-        ("/why", get(pages::why)),
-        ("/recipes", get(pages::recipes)),
-        ("/services", get(pages::services)),
         ("/api/v1/why", get(pages::why)),
         ("/api/v1/recipes", get(pages::recipes)),
         ("/api/v1/services", get(pages::services)),
-        // Searches.
-        ("/search", get(pages::search)),
         ("/api/v1/search", get(pages::search)),
-        // Backups, comparisons and changes.
-        ("/data", get(pages::data).post(pages::data_form)),
-        ("/changes", get(pages::journal)),
         ("/api/v1/backup", get(api::backup)),
         ("/api/v1/changes", get(api::changes)),
     ];
-    let routes = of_nodes.into_iter().fold(routes, |routes, (start, methods)| {
+    let of_nodes = pages_of_nodes().into_iter().chain(of_nodes);
+    let routes = of_nodes.fold(routes, |routes, (start, methods)| {
         // The root, with and without a slash, and every other node.
         routes
             .route(start, methods.clone())

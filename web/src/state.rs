@@ -9,6 +9,7 @@ use zk_curator::internal::Locked;
 use zk_curator::{ClientInfo, CuratorFramework};
 
 use crate::changes::Changes;
+use crate::destinations::Destinations;
 use crate::ensemble::EnsembleSampler;
 use crate::impersonation::Impersonation;
 use crate::journal::Journals;
@@ -51,6 +52,8 @@ pub(crate) struct Web {
     /// The time that a session of a user lasts.
     pub(crate) session_time: Duration,
     pub(crate) base: String,
+    /// The pages to which a user returns after signing in.
+    pub(crate) destinations: Destinations,
     pub(crate) max_body: usize,
     pub(crate) hosts: Hosts,
     pub(crate) authentication: Authentication,
@@ -74,7 +77,11 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    pub(crate) fn new(zk: &CuratorFramework, options: WebOptions) -> Self {
+    pub(crate) fn new(
+        zk: &CuratorFramework,
+        options: WebOptions,
+        destinations: Destinations,
+    ) -> Self {
         let WebOptions { write, hosts, base, tls, authentication, redaction, limits, .. } = options;
         let impersonation = options.impersonation;
         let probe = match options.probe {
@@ -94,6 +101,7 @@ impl Web {
             live: limits.streams.min(limits.streams_of_one).min(limits.watches) > 0,
             session_time: limits.session_time,
             base,
+            destinations,
             max_body: zk.max_frame(),
             hosts: Hosts::new(&hosts),
             authentication,
@@ -127,6 +135,7 @@ impl Web {
             live: self.live,
             session_time: self.session_time,
             base: self.base.clone(),
+            destinations: self.destinations.clone(),
             max_body: zk.max_frame(),
             hosts: self.hosts.clone(),
             authentication: self.authentication.clone(),

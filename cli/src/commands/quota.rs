@@ -39,10 +39,9 @@ impl Quota {
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         path::refuse_system(zk, &self.path)?;
-        if app.servers().contains('/') {
-            return Err(CommandFailure::usage("quotas are above the chroot: connect without it"));
-        }
-        // Quotas are nodes of the servers, outside of every namespace.
+        let root = quota::handle(zk)?.ok_or_else(|| {
+            CommandFailure::usage("quotas are above the chroot: connect without it")
+        })?;
         let path = zk.server_path(&self.path);
         let (limits, stats) = (quota::limits_node(&path), quota::stats_node(&path));
         let changes =
@@ -55,9 +54,8 @@ impl Quota {
         if changes {
             self.change(app, &path, &limits, &stats).await?;
         }
-        let zk = zk.using_namespace("")?;
-        let limits = zk.get_data(&limits).undecompressed().await?;
-        let stats = zk.get_data(&stats).undecompressed().await?;
+        let limits = root.get_data(&limits).undecompressed().await?;
+        let stats = root.get_data(&stats).undecompressed().await?;
         let mut rows = Rows::new(COLUMNS);
         for line in quota::lines(&limits, &stats) {
             rows.push(vec![

@@ -8,6 +8,7 @@ use zk_curator_ops::ensemble::rolling::{
     RollingRestartError, RollingRow,
 };
 use zk_curator_ops::ensemble::words::FourLetterWord;
+use zk_curator_ops::text::shell_word;
 
 use crate::app::App;
 use crate::captured;
@@ -202,10 +203,17 @@ fn say_what_is_left(app: &App, report: &RollingReport) {
         _ if !report.has_begun() => app.out().say("no server was restarted"),
         _ if to_do.is_empty() => app.out().say("no server is left; see zkc status"),
         _ => {
-            let left: Vec<_> = to_do.iter().map(|row| format!("--server {}", row.server)).collect();
-            app.out().say(format!("to continue, pass {}", left.join(" ")));
+            let left = to_do.iter().map(|row| &row.server);
+            app.out().say(format!("to continue, pass {}", arguments(left)));
         }
     }
+}
+
+/// Returns the arguments for another run. The hosts are data, and the brackets of an address are a
+/// pattern of the shell.
+fn arguments<'a>(servers: impl Iterator<Item = &'a ProbedServer>) -> String {
+    let arguments = servers.map(|server| format!("--server {}", shell_word(&server.to_string())));
+    arguments.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns how to remove doubts about servers that report too little.
@@ -301,6 +309,15 @@ impl RollingMeans for CommandMeans<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_servers_that_are_left_are_words_of_a_shell() {
+        let servers = ["zk1", "::1", "a;b"].map(|host| ProbedServer::new(host, 2181));
+        assert_eq!(
+            arguments(servers.iter()),
+            "--server zk1:2181 --server '[::1]:2181' --server 'a;b:2181'"
+        );
+    }
 
     #[test]
     fn a_time_is_a_date_or_a_duration() {

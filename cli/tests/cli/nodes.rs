@@ -186,6 +186,9 @@ async fn quotas_are_outside_of_the_namespace() {
     assert_eq!(quota[0]["limit"], 5);
     let chroot = format!("{}/app", zkc.servers);
     zkc.run(&["-s", &chroot, "quota", "/x"]).await.fails(2);
+    let no_chroot = format!("{}/", zkc.servers);
+    let quota = zkc.run(&["-s", &no_chroot, "quota", "/app/x", "-o", "json"]).await.json();
+    assert_eq!(quota[0]["limit"], 5);
 }
 
 #[tokio::test]

@@ -63,7 +63,8 @@ async fn upload(
         }
         Ok(permit)
     };
-    let form = receive(&web.uploads, &web.transfers, headers, body, check).await?;
+    let who = &visit.viewer.counted_as;
+    let form = receive(&web.uploads, &web.transfers, who, headers, body, check).await?;
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
     let id = web.uploads.keep(owner, form.file)?;
     let is_plan = form.fields.get("action") == Some("plan");

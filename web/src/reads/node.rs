@@ -109,14 +109,12 @@ async fn kinds_of(zk: &CuratorFramework, path: &str, names: &[String]) -> Result
     Ok(kinds)
 }
 
-/// Returns the data of the quota of a node. Quotas are nodes of the servers, outside of every
-/// namespace, and out of reach with a chroot.
+/// Returns the data of the quota of a node, unless quotas are out of reach.
 async fn quota_of(zk: &CuratorFramework, path: &str) -> Result<Option<(Bytes, Bytes)>, Error> {
-    let root = zk.using_namespace("")?;
     let on_server = zk.server_path(path);
-    if root.server_path("/") != "/" || is_built_in(&on_server) {
+    let Some(root) = quota::handle(zk)?.filter(|_| !is_built_in(&on_server)) else {
         return Ok(None);
-    }
+    };
     let reads = root.multi_read().get_data(quota::limits_node(&on_server));
     let reads = reads.get_data(quota::stats_node(&on_server)).undecompressed();
     let results = reads.await?;

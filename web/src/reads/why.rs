@@ -69,17 +69,25 @@ fn is_recipe(finding: &Finding) -> bool {
     finding.kind != RecipeKind::Unknown && !is_guess
 }
 
-/// Removes the labels of nodes whose data are secrets, and cuts long ones. A label may have
-/// megabytes, and is a part of sentences.
+/// Removes what the data of secrets tell, such as labels and outcomes, and cuts long labels. A
+/// label may have megabytes, and is a part of sentences.
 pub(super) fn tidy(finding: &mut Finding, redaction: &Redaction) {
     for contender in finding.holders.iter_mut().chain(&mut finding.waiting) {
         tidy_label(contender, redaction);
     }
-    let is_hidden = finding.holders.iter().any(|one| redaction.hides(&one.path));
-    if let Details::TimedLease { lease } = &mut finding.details
-        && is_hidden
-    {
-        *lease = None;
+    let mut contenders = finding.holders.iter().chain(&finding.waiting);
+    let is_hidden =
+        contenders.any(|one| redaction.hides(&one.path)) || redaction.hides(&finding.path);
+    // The other details are numbers and names of nodes.
+    let is_of_data = matches!(
+        finding.details,
+        Details::TimedLease { .. }
+            | Details::Semaphore { .. }
+            | Details::DoubleBarrier { .. }
+            | Details::TwoPhaseCommit { .. }
+    );
+    if is_hidden && is_of_data {
+        finding.details = Details::None;
     }
 }
 
@@ -119,6 +127,20 @@ mod tests {
         assert_eq!(finding.holders[0].label, "");
         assert_eq!(finding.waiting[0].label, "ü".repeat(LONGEST_LABEL / 2));
         assert_eq!(beginning(b"short"), b"short");
+    }
+
+    #[test]
+    fn what_the_data_of_secrets_tell_is_removed() {
+        let semaphore = Node::new("/limits/s").data("2").child(&"a".repeat(32), "holder");
+        for (pattern, expected) in [
+            ("/other", Details::Semaphore { limit: Some(2) }),
+            ("/limits/s", Details::None),
+            ("/limits/**", Details::None),
+        ] {
+            let mut finding = recognise(&semaphore);
+            tidy(&mut finding, &Redaction::new([pattern]).unwrap());
+            assert_eq!(finding.details, expected, "{pattern}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The user of a request.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, header};
@@ -8,6 +8,9 @@ use axum::http::{HeaderMap, HeaderName, header};
 use super::network::Network;
 use super::sessions::Sessions;
 use super::users::{Users, is_name};
+
+/// The header in which proxies name the addresses of their clients.
+const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The ways to sign in. Without any, every client that reaches the server is accepted.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +57,7 @@ pub(crate) struct Viewer {
     /// The name of the user; empty if nobody has to sign in.
     pub(crate) user: Arc<str>,
     pub(crate) means: Means,
-    /// The address of the connection, if it is known.
+    /// The address of the client, if it is known.
     pub(crate) peer: Option<IpAddr>,
     /// The value of the cookie that identifies the browser, if it has one.
     pub(crate) session: Option<String>,
@@ -75,6 +78,13 @@ impl Authentication {
     /// Returns `true` if every client is accepted.
     pub(crate) const fn is_open(&self) -> bool {
         self.users.is_none() && self.proxy.is_none()
+    }
+
+    /// Returns the address of the client: that of the connection, or the one that a trusted proxy
+    /// names.
+    pub(crate) fn client(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<IpAddr> {
+        let peer = peer?;
+        Some(self.proxy.as_ref().map_or(peer, |proxy| proxy.client(headers, peer)))
     }
 
     /// Decides about a request. `peer` is the address of the connection, and `session` the cookie.
@@ -107,9 +117,25 @@ impl Authentication {
 }
 
 impl ProxyUsers {
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|network| network.contains(address))
+    }
+
+    /// Each proxy appends the address of its own client to `X-Forwarded-For`. So the last address
+    /// that is not one of a trusted proxy is the client, and those before it are its claims.
+    fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+        let values = headers.get_all(FORWARDED_FOR).iter().rev();
+        let named = values.flat_map(|value| value.to_str().unwrap_or_default().rsplit(','));
+        let mut client = peer;
+        for address in named {
+            let Some(address) = address_of(address).filter(|_| self.trusts(client)) else { break };
+            client = address;
+        }
+        client
+    }
+
     fn user(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Arc<str>> {
-        let peer = peer?;
-        if !self.trusted.iter().any(|network| network.contains(peer)) {
+        if !self.trusts(peer?) {
             return None;
         }
         let mut values = headers.get_all(&self.header).iter();
@@ -117,6 +143,13 @@ impl ProxyUsers {
         // A proxy that appends its header to that of a client sends two.
         (values.next().is_none() && is_name(user)).then(|| user.into())
     }
+}
+
+/// Returns an address, which may have a port, or the brackets of IPv6.
+fn address_of(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let address = text.trim_matches(['[', ']']).parse().ok();
+    address.or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))
 }
 
 /// Returns the token of the header `Authorization: Bearer`; empty for another scheme.
@@ -199,6 +232,33 @@ mod tests {
         assert_eq!(access(&ann, None), Access::Missing);
         assert_eq!(access(&[("x-user", "")], Some("10.0.0.1")), Access::Missing);
         assert_eq!(access(&[ann[0], ("x-user", "bob")], Some("10.0.0.1")), Access::Missing);
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_names_clients() {
+        let header = HeaderName::from_static("x-user");
+        let proxy = ProxyUsers { header, trusted: vec!["10.0.0.0/8".parse().unwrap()] };
+        let closed = Authentication { users: None, proxy: Some(proxy) };
+        for (peer, named, expected) in [
+            ("10.0.0.1", &["192.0.2.7"][..], "192.0.2.7"),
+            ("10.0.0.1", &["1.1.1.1, 192.0.2.7"], "192.0.2.7"),
+            ("10.0.0.1", &["1.1.1.1", "192.0.2.7,10.0.0.2"], "192.0.2.7"),
+            ("10.0.0.1", &["[2001:db8::7]:443"], "2001:db8::7"),
+            ("10.0.0.1", &["[2001:db8::7]"], "2001:db8::7"),
+            ("10.0.0.1", &["1.1.1.1, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["10.0.0.3"], "10.0.0.3"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("192.0.2.1", &["1.1.1.1"], "192.0.2.1"),
+        ] {
+            let named: Vec<_> = named.iter().map(|value| (FORWARDED_FOR, *value)).collect();
+            let client = closed.client(&headers(&named), Some(peer.parse().unwrap()));
+            assert_eq!(client, Some(expected.parse().unwrap()), "{peer} {named:?}");
+        }
+        let open = Authentication::default();
+        let spoofed = headers(&[(FORWARDED_FOR, "1.1.1.1")]);
+        assert_eq!(open.client(&spoofed, None), None);
+        let peer = Some("10.0.0.1".parse().unwrap());
+        assert_eq!(open.client(&spoofed, peer), peer);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Attempts to sign in, with growing pauses after failures.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_curator::internal::Locked;
+
+use super::network::counted_network;
 
 /// The maximum number of remembered addresses.
 const MOST: usize = 4_096;
@@ -41,7 +43,7 @@ impl BackOff {
     /// Returns the time for which no attempt from this address is accepted, if there is one.
     pub(crate) fn pause(&self, address: Option<IpAddr>) -> Option<Duration> {
         let failures = self.failures.lock();
-        let known = failures.get(&key_of(address)).or_else(|| failures.get(&None))?;
+        let known = failures.get(&address.map(counted_network)).or_else(|| failures.get(&None))?;
         let left = known.until.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
@@ -50,7 +52,7 @@ impl BackOff {
         let now = Instant::now();
         let mut failures = self.failures.lock();
         failures.retain(|_, known| now.saturating_duration_since(known.last) < FORGOTTEN);
-        let mut key = key_of(address);
+        let mut key = address.map(counted_network);
         if failures.len() >= MOST && !failures.contains_key(&key) {
             key = None;
         }
@@ -66,16 +68,8 @@ impl BackOff {
     }
 
     pub(crate) fn succeeded(&self, address: Option<IpAddr>) {
-        self.failures.lock().remove(&key_of(address));
+        self.failures.lock().remove(&address.map(counted_network));
     }
-}
-
-/// A client often has a whole network of IPv6, of 64 bits.
-fn key_of(address: Option<IpAddr>) -> Option<IpAddr> {
-    address.map(|address| match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
-        v4 => v4,
-    })
 }
 
 #[cfg(test)]

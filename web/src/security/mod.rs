@@ -20,11 +20,12 @@ pub(crate) use auth::{Access, Authentication, Means, ProxyUsers, Viewer, cookie_
 pub(crate) use back_off::BackOff;
 pub(crate) use hosts::Hosts;
 pub(crate) use keys::{ClientId, Keys, random_token};
+pub(crate) use network::counted_network;
 pub use network::{Network, NetworkError};
 pub(crate) use origin::{Origin, origin_of};
 pub(crate) use permit::ChangePermit;
 pub(crate) use rate::RequestRates;
 pub use redact::{Redaction, RedactionError};
-pub(crate) use sessions::Sessions;
+pub(crate) use sessions::{Sessions, excess};
 pub(crate) use streams::{StreamLimits, StreamSeat};
 pub use users::{NewToken, Users, UsersError};

@@ -1,6 +1,6 @@
 //! Networks of IP addresses.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A network, such as `10.0.0.0/8` or `::1`.
@@ -63,9 +63,31 @@ impl Network {
     }
 }
 
+/// Returns the address by which a client is counted: its address of IPv4, or its network of IPv6. A
+/// client often has a whole network of 64 bits.
+pub(crate) fn counted_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+        v4 => v4,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_are_counted_by_their_networks() {
+        for (address, counted) in [
+            ("10.0.0.1", "10.0.0.1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("2001:db8::1:2:3:4", "2001:db8::"),
+            ("2001:db8:0:1::9", "2001:db8:0:1::"),
+        ] {
+            let network = counted_network(address.parse().unwrap());
+            assert_eq!(network.to_string(), counted, "{address}");
+        }
+    }
 
     #[test]
     fn prefixes_are_compared() {

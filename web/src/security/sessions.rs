@@ -1,5 +1,6 @@
 //! The sessions of users who have signed in.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -33,16 +34,16 @@ impl Sessions {
         Self { keys, most: most.max(1), lasting, open: Locked::default() }
     }
 
-    /// Opens a session and returns its id. If there are too many, the one that ends first is
-    /// closed.
+    /// Opens a session and returns its id. If there are too many, the one that ends first of the
+    /// user with the most sessions is closed.
     pub(crate) fn open(&self, user: Arc<str>, client: Option<ClientId>) -> String {
         let id = random_token();
         let now = Instant::now();
         let mut open = self.open.lock();
         open.retain(|_, session| session.ends > now);
         while open.len() >= self.most {
-            let first = open.iter().min_by_key(|(_, session)| session.ends).map(|(id, _)| *id);
-            match first {
+            let sessions = open.iter().map(|(id, session)| (*id, &*session.user, session.ends));
+            match excess(sessions) {
                 Some(first) => drop(open.remove(&first)),
                 None => break,
             }
@@ -75,6 +76,21 @@ impl Sessions {
     fn code(&self, id: &str) -> [u8; 32] {
         self.keys.code("session", id.as_bytes())
     }
+}
+
+/// Returns the one of too many entries that is closed: the first one of the user who has the most.
+/// So no user can close the entries of the others by opening many. Each entry has its id, its user
+/// and the time by which the first one is found.
+pub(crate) fn excess<'a, Id, T: Copy + Ord>(
+    entries: impl Iterator<Item = (Id, &'a str, T)>,
+) -> Option<Id> {
+    let entries: Vec<_> = entries.collect();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, user, _) in &entries {
+        *counts.entry(*user).or_default() += 1;
+    }
+    let place = |(_, user, time): &(Id, &str, T)| (Reverse(counts.get(*user).copied()), *time);
+    entries.into_iter().min_by_key(place).map(|(id, ..)| id)
 }
 
 impl fmt::Debug for Sessions {
@@ -114,6 +130,22 @@ mod tests {
             assert_eq!(users, [None, Some("b".into()), Some("c".into())]);
             assert_eq!(sessions.close(&ids[2]), None);
             assert_eq!(sessions.user_of(&ids[2]), None);
+        });
+    }
+
+    #[test]
+    fn no_user_closes_the_sessions_of_others() {
+        paused(async {
+            let sessions = Sessions::new(Keys::random(), 3, Duration::from_secs(60));
+            let ann = sessions.open("ann".into(), None);
+            let mut bob = Vec::new();
+            for _ in 0..9 {
+                wait::past(Duration::from_secs(1)).await;
+                bob.push(sessions.open("bob".into(), None));
+            }
+            assert_eq!(sessions.user_of(&ann).as_deref(), Some("ann"));
+            let open: Vec<_> = bob.iter().filter(|id| sessions.user_of(id).is_some()).collect();
+            assert_eq!(open, [&bob[7], &bob[8]]);
         });
     }
 

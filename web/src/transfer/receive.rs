@@ -29,11 +29,12 @@ pub(crate) struct ReceivedForm {
     pub(crate) file: TemporaryFile,
 }
 
-/// Receives a form whose last part is a file. `check` sees the other fields before anything is
-/// stored.
+/// Receives a form whose last part is a file, from the user `who`. `check` sees the other fields
+/// before anything is stored.
 pub(crate) async fn receive(
     uploads: &Uploads,
     places: &Arc<Semaphore>,
+    who: &str,
     headers: &HeaderMap,
     body: Body,
     check: impl FnOnce(&Fields) -> RequestResult<ChangePermit>,
@@ -52,6 +53,7 @@ pub(crate) async fn receive(
         fields.push(part.name, value)?;
     }
     let permit = check(&fields)?;
+    let _place = uploads.place(who)?;
     let file = store(&mut parts, limit).await?;
     let (path, most) = (file.path().to_owned(), uploads.most_opened());
     let opened = until_gone(places, move || async move { is_small(&path, most) }).await?;

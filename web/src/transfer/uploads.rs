@@ -12,10 +12,12 @@ use zk_curator::internal::Locked;
 use zk_curator_ops::files::TemporaryFile;
 
 use crate::problem::{Problem, ProblemKind, RequestResult};
-use crate::security::{Keys, Viewer, random_token};
+use crate::security::{Keys, StreamLimits, StreamSeat, Viewer, random_token};
 
-/// The maximum number of files.
+/// The maximum number of files that are kept, and of those that are received at the same time.
 const MOST: usize = 8;
+/// The maximum number of files that are received at the same time from one user.
+const MOST_OF_ONE: usize = 2;
 /// The time for which a file is kept.
 const LASTING: Duration = Duration::from_secs(600);
 /// The size of an opened file, in sizes of the largest stored one.
@@ -27,6 +29,8 @@ const OPENED: u64 = 16;
 pub(crate) struct Uploads {
     most_bytes: u64,
     kept: Locked<BTreeMap<String, KeptUpload>>,
+    /// The files that are received. They are on the disk, and not kept yet.
+    received: Arc<StreamLimits>,
 }
 
 #[derive(Debug)]
@@ -60,7 +64,8 @@ pub(super) fn create() -> io::Result<(TemporaryFile, File)> {
 
 impl Uploads {
     pub(crate) fn new(most_bytes: u64) -> Self {
-        Self { most_bytes, kept: Locked::default() }
+        let received = Arc::new(StreamLimits::new(MOST, MOST_OF_ONE));
+        Self { most_bytes, kept: Locked::default(), received }
     }
 
     /// Returns the size of the largest file.
@@ -71,6 +76,11 @@ impl Uploads {
     /// Returns the size of the largest file after its compression is removed.
     pub(crate) const fn most_opened(&self) -> u64 {
         self.most_bytes.saturating_mul(OPENED)
+    }
+
+    /// Takes a place for a file that is received. Dropping it frees the place.
+    pub(super) fn place(&self, who: &str) -> RequestResult<StreamSeat> {
+        self.received.take(who).ok_or_else(full)
     }
 
     /// Keeps a file for its owner, and returns its id. The owner's oldest file makes room.
@@ -114,7 +124,7 @@ pub(crate) fn gone() -> Problem {
 }
 
 fn full() -> Problem {
-    let detail = "Other users have uploaded files. Try again in some minutes.";
+    let detail = "Too many files are uploaded. Try again in some minutes.";
     Problem::no_place("Too many uploads", detail)
 }
 
@@ -142,6 +152,16 @@ mod tests {
             wait::past(Duration::from_secs(601)).await;
             assert!(uploads.get(ann, &id).is_err() && !path.exists());
         });
+    }
+
+    #[test]
+    fn the_number_of_received_files_is_bounded() {
+        let uploads = Uploads::new(9);
+        let places = [uploads.place("ann"), uploads.place("ann")];
+        assert!(places.iter().all(Result::is_ok) && uploads.place("ann").is_err());
+        assert!(uploads.place("bob").is_ok());
+        drop(places);
+        assert!(uploads.place("ann").is_ok());
     }
 
     #[test]

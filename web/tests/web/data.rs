@@ -1,11 +1,14 @@
 //! Backups, comparisons and restores.
 
+use std::convert::Infallible;
 use std::io::Write;
 
 use axum::body::Body;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
+use tower::ServiceExt;
 use zk_curator::CreateMode;
 use zk_curator_ops::transfer::Backup;
 use zk_curator_web::{Limits, WebOptions};
@@ -200,6 +203,33 @@ async fn dangerous_plans_are_refused() {
     let page = plan(&[], b"no backup").await;
     assert_eq!(page.status, 400);
     assert!(page.body.contains("not an intact backup") && !page.body.contains("zkc-upload"));
+}
+
+#[tokio::test]
+async fn a_user_sends_two_files_at_the_same_time() {
+    let site = writable().await;
+    let ann = site.browser("/data/app").await;
+    // Each body waits for the content of its file.
+    let begin = || {
+        let head = format!(
+            "--B\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n{}\r\n\
+             --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n",
+            ann.csrf
+        );
+        let parts = stream::iter([Ok::<_, Infallible>(head)]).chain(stream::pending());
+        let request = ask("POST", "/data/app")
+            .header("cookie", &ann.cookie)
+            .header("content-type", "multipart/form-data; boundary=B");
+        site.router.clone().oneshot(request.body(Body::from_stream(parts)).unwrap())
+    };
+    let (mut one, mut two) = (Box::pin(begin()), Box::pin(begin()));
+    assert!(one.as_mut().now_or_never().is_none() && two.as_mut().now_or_never().is_none());
+    let file = backup(&site, "/app").await;
+    let send = async || upload(&site, &ann, "/data/app", &[("action", "diff")], &file).await.status;
+    assert_eq!(send().await, 503);
+    drop(one);
+    assert_eq!(send().await, 303);
+    drop(two);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Users and their sessions.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -47,6 +48,36 @@ async fn nothing_is_shown_before_signing_in() {
 }
 
 #[tokio::test]
+async fn signing_in_returns_to_every_page() {
+    let limits = Limits::new().requests(1_000, 1_000);
+    let site = Site::probing(options().limits(limits)).await;
+    site.zk.create("/a").await.unwrap();
+    let ann = sign_in(&site).await;
+    let page = site.get_as(&ann, "/node/a").await.body;
+    let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let links = links.filter(|link| link.starts_with('/') && !link.contains('&'));
+    let mut pages: Vec<&str> = links.collect();
+    pages.extend(["/tree/a%20b?from=200", "/search/a?for=x%26y&in=text", "/ensemble?from=50"]);
+    let mut starts = BTreeSet::new();
+    for address in pages {
+        let reply = site.get_as(&ann, address).await;
+        if reply.header("content-type") != "text/html; charset=utf-8" {
+            continue;
+        }
+        let anyone = site.browser("/login").await;
+        let fields = [("token", "foo"), ("next", address)];
+        let reply = site.form(&anyone, "/login", &fields).await;
+        assert_eq!((reply.status, reply.header("location")), (303, address));
+        starts.extend(address.split(['/', '?']).nth(1));
+    }
+    let all = [
+        "changes", "data", "ensemble", "help", "node", "recipes", "search", "services", "tree",
+        "why",
+    ];
+    assert_eq!(starts, all.into());
+}
+
+#[tokio::test]
 async fn a_token_opens_a_session() {
     let site = Site::start(options()).await;
     site.zk.create("/a").data("1").await.unwrap();
@@ -60,6 +91,18 @@ async fn a_token_opens_a_session() {
     let reply = site.form(&ann, "/logout", &[]).await;
     assert!(reply.header("set-cookie").contains("Max-Age=0"), "{:?}", reply.headers);
     assert_eq!(site.get_as(&ann, "/node/a").await.status, 303);
+}
+
+#[tokio::test]
+async fn signing_in_again_ends_the_previous_session() {
+    let site = Site::start(options()).await;
+    let before = sign_in(&site).await;
+    let reply = site.form(&before, "/login", &[("token", "foo")]).await;
+    assert_eq!(reply.status, 303);
+    let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
+    let after = Browser { cookie, csrf: String::new() };
+    assert_eq!(site.get_as(&after, "/tree").await.status, 200);
+    assert_eq!(site.get_as(&before, "/tree").await.status, 303);
 }
 
 #[tokio::test]
@@ -92,6 +135,56 @@ fn failed_attempts_are_slowed_down() {
         wait::past(Duration::from_secs(3)).await;
         let reply = attempt("foo").await;
         assert_eq!((reply.status, reply.header("location")), (303, "/tree"));
+    });
+}
+
+#[test]
+fn unknown_tokens_of_programs_are_limited() {
+    paused(async {
+        let limits = Limits::new().requests(1, 3).login_attempts(0);
+        let site = Site::start(options().limits(limits)).await;
+        let get = |token: &str| {
+            let request = ask("GET", "/api/v1/node").header("authorization", token);
+            from_peer(request.body(Body::empty()).unwrap(), "2001:db8::1")
+        };
+        let mut statuses = Vec::new();
+        for _ in 0..5 {
+            statuses.push(site.send(get("Bearer bar")).await.status);
+        }
+        assert_eq!(statuses, [401, 401, 401, 429, 429]);
+        // Neither a user nor the form pays for them.
+        assert_eq!(site.send(get("Bearer foo")).await.status, 200);
+        wait::past(Duration::from_secs(5)).await;
+        let page = ask("GET", "/login").body(Body::empty()).unwrap();
+        let page = site.send(from_peer(page, "2001:db8::2")).await;
+        let cookie = page.header("set-cookie").split(';').next().unwrap().to_owned();
+        let form = ask("POST", "/login")
+            .header("cookie", cookie)
+            .header("content-type", "application/x-www-form-urlencoded");
+        let form = form.body(Body::from(format!("csrf={}&token=foo", page.csrf()))).unwrap();
+        assert_eq!(site.send(from_peer(form, "2001:db8::2")).await.status, 303);
+    });
+}
+
+#[test]
+fn clients_of_a_proxy_are_counted_one_by_one() {
+    paused(async {
+        let options = options().limits(Limits::new().login_attempts(0));
+        let options = options.proxy_users("x-user", ["10.0.0.0/8".parse().unwrap()]).unwrap();
+        let site = Site::start(options).await;
+        let anyone = site.browser("/login").await;
+        let attempt = async |token: &str, client: &str| {
+            let form = ask("POST", "/login")
+                .header("cookie", &anyone.cookie)
+                .header("x-forwarded-for", client)
+                .header("content-type", "application/x-www-form-urlencoded");
+            let body = format!("csrf={}&token={token}", anyone.csrf);
+            site.send(from_peer(form.body(Body::from(body)).unwrap(), "10.0.0.1")).await.status
+        };
+        assert_eq!(attempt("bar", "192.0.2.7").await, 403);
+        assert_eq!(attempt("foo", "192.0.2.7").await, 429);
+        assert_eq!(attempt("foo", "1.1.1.1, 192.0.2.7").await, 429, "a claim of the client");
+        assert_eq!(attempt("foo", "192.0.2.8").await, 303);
     });
 }
 

@@ -4,6 +4,7 @@
 mod changes;
 mod data;
 mod ensemble;
+mod fuzz;
 mod hostile;
 mod impersonate;
 mod journal;

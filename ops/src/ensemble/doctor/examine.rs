@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 use zk_curator::op::fan_out;
-use zk_curator::{CuratorFramework, Error as FrameworkError, ErrorKind};
+use zk_curator::{CuratorFramework, Error as FrameworkError, ErrorKind, Stat};
 use zk_curator_recipes::inspect;
 
 use super::finding::{DoctorFinding, FindingSeverity};
@@ -23,7 +23,7 @@ use crate::holders::LOCKS_AND_ELECTIONS;
 use crate::node::NodeSnapshot;
 use crate::transfer::source::acls;
 use crate::tree::unreadable::UnreadableNodes;
-use crate::tree::walk;
+use crate::tree::walk::{self, ListedNode};
 use crate::{path, text};
 
 /// The words whose responses are examined.
@@ -186,8 +186,7 @@ async fn examine_nodes(
         for (node, stat) in nodes.iter().zip(stats) {
             match NodeSnapshot::of(stat)? {
                 NodeSnapshot::Present(stat) => {
-                    let list = judge::list_bytes(&node.children);
-                    report.findings.extend(judge::of_node(&node.path, &stat, list, max_packet));
+                    report.findings.extend(of_listed(zk, node, &stat, max_packet));
                 }
                 NodeSnapshot::Hidden => {
                     report.unreadable.extend([(node.path.clone(), ErrorKind::NoAuth)]);
@@ -198,6 +197,18 @@ async fn examine_nodes(
         }
     }
     Ok(())
+}
+
+/// Returns the findings about a node. With a chroot or a namespace, the root is not that of the
+/// servers, and a node `/zookeeper` is an ordinary one.
+pub(super) fn of_listed(
+    zk: &CuratorFramework,
+    node: &ListedNode,
+    stat: &Stat,
+    max_packet: u64,
+) -> Vec<DoctorFinding> {
+    let (on_server, list) = (zk.server_path(&node.path), judge::list_bytes(&node.children));
+    judge::of_node(&node.path, &on_server, stat, list, max_packet)
 }
 
 /// Looks for contenders that no session will ever remove, and compares the access control lists of

@@ -240,9 +240,16 @@ pub(crate) fn list_bytes(names: &[String]) -> u64 {
     names.iter().map(|name| name.len() as u64 + PER_NAME).sum()
 }
 
-/// Returns the findings about a node. `list` is the number of bytes of the list of its children,
-/// and `max_packet` that of the greatest packet that servers and clients accept.
-pub(crate) fn of_node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Vec<DoctorFinding> {
+/// Returns the findings about a node. `on_server` is its path on the servers, `list` the number of
+/// bytes of the list of its children, and `max_packet` that of the greatest packet that servers and
+/// clients accept.
+pub(crate) fn of_node(
+    path: &str,
+    on_server: &str,
+    stat: &Stat,
+    list: u64,
+    max_packet: u64,
+) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     let mut warn =
         |text, advice| findings.push(finding(FindingSeverity::Warning, path, text, advice));
@@ -260,7 +267,7 @@ pub(crate) fn of_node(path: &str, stat: &Stat, list: u64, max_packet: u64) -> Ve
     }
     let sequence = sequence(stat);
     // The versions of built-in nodes begin below zero.
-    if sequence > LATE_SEQUENCE && !is_built_in(path) {
+    if sequence > LATE_SEQUENCE && !is_built_in(on_server) {
         let text = format!("the next sequential child has the number {sequence}");
         warn(text, "the numbers end at 2147483647: use a new parent");
     }

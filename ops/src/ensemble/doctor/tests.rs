@@ -1,13 +1,15 @@
-use zk_curator::Acl;
+use zk_curator::{Acl, CuratorFramework};
 
 use super::disks::{MAX_PACKET, max_packet, settings};
 use super::*;
 use crate::acl;
 use crate::ensemble::admin::AdminSettings;
+use crate::ensemble::doctor::examine::of_listed;
 use crate::ensemble::doctor::locks::{LockAcls, directories, locks};
 use crate::ensemble::health::tests::serving;
 use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::{self, ConfResponse, MntrResponse, WatchSummary};
+use crate::tree::walk::ListedNode;
 
 fn texts(findings: &[DoctorFinding]) -> Vec<String> {
     let line = |found: &DoctorFinding| {
@@ -181,7 +183,7 @@ fn clocks_are_compared_with_the_time_of_the_connect() {
 
 #[test]
 fn nodes_are_judged_by_their_stats() {
-    let judged = |path: &str, stat: &Stat, list| of_node(path, stat, list, MAX_PACKET);
+    let judged = |path: &str, stat: &Stat, list| of_node(path, path, stat, list, MAX_PACKET);
     let plain = Stat::default();
     assert_eq!(judged("/a", &plain, 0), []);
     let large = Stat { data_length: 600_000, num_children: 60_000, ..Stat::default() };
@@ -189,7 +191,7 @@ fn nodes_are_judged_by_their_stats() {
         texts(&judged("/a", &large, 0)),
         ["warning /a: has 600000 bytes", "warning /a: has 60000 children"]
     );
-    assert_eq!(texts(&of_node("/a", &large, 0, 4 << 20)), ["warning /a: has 60000 children"]);
+    assert_eq!(texts(&of_node("/a", "/a", &large, 0, 4 << 20)), ["warning /a: has 60000 children"]);
     let names = vec!["n".repeat(600); 1_000];
     let long = Stat { num_children: 1_000, ..Stat::default() };
     assert_eq!(
@@ -200,6 +202,30 @@ fn nodes_are_judged_by_their_stats() {
     assert_eq!(sequence(&worn), 2_147_483_647);
     assert_eq!(judged("/a", &worn, 0).len(), 1);
     assert_eq!(judged("/zookeeper", &worn, 0), []);
+}
+
+#[tokio::test]
+async fn the_nodes_of_the_servers_are_known_below_a_chroot() {
+    let built_in = |servers: &str, namespace: &str| {
+        let builder = CuratorFramework::builder().connect_string(servers).namespace(namespace);
+        let zk = builder.build().unwrap();
+        let worn = Stat { cversion: -2, ..Stat::default() };
+        let is_judged = |path: &&str| {
+            let (path, children) = ((*path).to_owned(), Vec::new());
+            let node = ListedNode { path, depth: 0, children, hidden: None };
+            !of_listed(&zk, &node, &worn, MAX_PACKET).is_empty()
+        };
+        let paths = ["/", "/zookeeper", "/zookeeper/quota", "/quota"];
+        paths.into_iter().filter(|path| !is_judged(path)).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(built_in("zk:2181", ""), ["/", "/zookeeper", "/zookeeper/quota"]);
+    assert_eq!(built_in("zk:2181/app", ""), none);
+    assert_eq!(built_in("zk:2181", "app"), none);
+    assert_eq!(
+        built_in("zk:2181/zookeeper", ""),
+        ["/", "/zookeeper", "/zookeeper/quota", "/quota"]
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::observation::{Observation, ServerState, is_transaction};
+use super::observation::{Observation, ServerState, is_less, is_transaction};
 use super::report::{RollingOutcome, RollingRow};
 use crate::ensemble::probe::ProbedServer;
 use crate::ensemble::words::ServerMode;
@@ -84,20 +84,12 @@ impl RestartRecord {
         }
     }
 
-    /// Returns `true` if the role began after the last observation before the restart.
+    /// Returns `true` if the role began after the last observation before the restart. The same
+    /// role has at least its age then and the time between the two responses, which is at least
+    /// that between the end of one observation and the begin of the other.
     fn has_new_role(&self, now: &ServerState, seen: &Observation) -> bool {
-        match (self.before.uptime, now.uptime) {
-            // The same role has at least this age: the time between the two responses is at least
-            // that between the end of one observation and the begin of the other.
-            (Some(before), Some(uptime)) => {
-                uptime < before.saturating_add(seen.asked.saturating_sub(self.began))
-            }
-            // The restart was an upgrade from a version before 3.6.
-            (None, Some(uptime)) => uptime <= seen.at.saturating_sub(self.began),
-            // Versions before 3.6 count packets, by role.
-            (None, None) => is_less(now.received, self.before.received),
-            (Some(_), None) => false,
-        }
+        let least = seen.asked.saturating_sub(self.began);
+        now.is_new_role(&self.before, least, seen.at.saturating_sub(self.began))
     }
 
     /// Returns the row of the server in the report.
@@ -124,9 +116,4 @@ fn is_other_process(before: &ServerState, now: &ServerState) -> Option<bool> {
     let has_not_looked = looked.zip(looked_before).map(|(now, before)| now <= before)?;
     let mut counters = now.of_process.into_iter().zip(before.of_process);
     Some(has_not_looked || counters.any(|(now, before)| is_less(now, before)))
-}
-
-/// Returns `true` if both values are known, and the first one is less.
-fn is_less(now: Option<u64>, before: Option<u64>) -> bool {
-    now.zip(before).is_some_and(|(now, before)| now < before)
 }

@@ -14,7 +14,7 @@
 //! 2. Restart the next server. Nothing else is restarted before that returns.
 //! 3. Ask all servers, until the server has restarted, is the same member, has every transaction
 //!    that a member had one observation earlier, and nothing else is in doubt, several times in a
-//!    row. Then continue with 2. A doubt that cannot pass ends the run, and so does the time limit.
+//!    row, in which no server has begun another role. Then continue with 2. A doubt that cannot pass ends the run, and so does the time limit.
 //!
 //! # Guarantees
 //! * A run restarts a server at most once, and only if the last responses prove that the others are

@@ -59,6 +59,34 @@ pub(super) struct ServerState {
     pub(super) of_process: [Option<u64>; OF_PROCESS.len()],
 }
 
+impl ServerState {
+    /// Returns `true` if the server has begun its role since an earlier state of it. The time
+    /// between the two responses is at least `least`, and at most `most`.
+    pub(super) fn is_new_role(&self, before: &Self, least: Duration, most: Duration) -> bool {
+        match (before.uptime, self.uptime) {
+            (Some(before), Some(uptime)) => {
+                uptime.saturating_add(tolerance(least)) < before.saturating_add(least)
+            }
+            // It was upgraded from a version before 3.6.
+            (None, Some(uptime)) => uptime <= most,
+            // Versions before 3.6 count packets, by role.
+            (None, None) => is_less(self.received, before.received),
+            (Some(_), None) => false,
+        }
+    }
+}
+
+/// Returns the time that the clock of a server may lose in a time: 1 in 500, as a clock that is
+/// slewed loses at most, and the fraction of a millisecond that servers do not report.
+fn tolerance(time: Duration) -> Duration {
+    Duration::from_millis(1).saturating_add(time / 500)
+}
+
+/// Returns `true` if both values are known, and the first one is less.
+pub(super) fn is_less(now: Option<u64>, before: Option<u64>) -> bool {
+    now.zip(before).is_some_and(|(now, before)| now < before)
+}
+
 impl Observation {
     /// Joins the responses. `config` is the configuration that was read again.
     pub(super) fn of(
@@ -98,6 +126,17 @@ impl Observation {
     /// Returns the role of the server with this id.
     pub(super) fn mode(&self, id: u64) -> Option<&ServerMode> {
         self.state(id).ok()?.mode.as_ref()
+    }
+
+    /// Returns `true` if a server has begun a role since an earlier observation.
+    pub(super) fn has_new_role(&self, before: &Self) -> bool {
+        let least = self.asked.saturating_sub(before.at);
+        let most = self.at.saturating_sub(before.asked);
+        self.servers.iter().any(|observed| {
+            let earlier = observed.server.id.and_then(|id| before.state(id).ok());
+            let both = observed.state.as_ref().ok().zip(earlier);
+            both.is_some_and(|(now, earlier)| now.is_new_role(earlier, least, most))
+        })
     }
 
     /// Returns the servers that do not serve, as doubts.

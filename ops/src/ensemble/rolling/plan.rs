@@ -14,7 +14,7 @@ use crate::ensemble::members::EnsembleMembers;
 use crate::ensemble::probe::ProbedServer;
 use crate::ensemble::words::ServerMode;
 
-/// The observations in a row without a doubt before the next restart.
+/// The observations in a row without a doubt, and without a new role, before the next restart.
 pub(super) const STABLE: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,8 @@ enum RollingState {
     /// The last restart has to come to its end before this time.
     Waiting {
         until: Duration,
-        /// The number of observations in a row without a doubt, and the time of the first.
+        /// The number of observations in a row without a doubt and without a new role, and the time
+        /// of the first.
         in_order: Option<(u32, Duration)>,
         doubts: Vec<RollingDoubt>,
     },
@@ -158,6 +159,8 @@ impl RollingPlanner {
         let doubts = self.judge(&seen);
         // Before the first observation with a leader, the others cannot be compared with it.
         let is_in_order = doubts.is_empty() && self.has_leader;
+        // A server that restarts between two observations responds to both of them.
+        let is_steady = self.last.as_ref().is_none_or(|last| !seen.has_new_role(last));
         self.remember(&seen);
         effects.extend(match self.state.clone() {
             RollingState::Checking if !doubts.is_empty() => {
@@ -167,7 +170,7 @@ impl RollingPlanner {
             RollingState::Checking => vec![RollingEffect::Observe { is_thorough: true }],
             RollingState::Restarting { .. } => vec![RollingEffect::Observe { is_thorough: false }],
             RollingState::Waiting { until, in_order, doubts: before } => {
-                let in_order = is_in_order.then(|| match in_order {
+                let in_order = is_in_order.then(|| match in_order.filter(|_| is_steady) {
                     Some((count, since)) => (count + 1, since),
                     None => (1, seen.at),
                 });

@@ -14,6 +14,8 @@ use crate::ensemble::words::ServerMode;
 
 /// The time between two observations.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
+/// The shortest time from the begin of a command until its server begins a role.
+const SHORTEST_RESTART: Duration = Duration::from_millis(50);
 
 /// The fault of an observation. It concerns the server with this number, counted round.
 #[derive(Debug, Clone, Copy)]
@@ -132,6 +134,8 @@ pub(super) struct World {
     pub(super) has_counters: bool,
     /// A server that restarts receives a snapshot.
     pub(super) sends_snapshots: bool,
+    /// The microseconds that the clocks of the servers lose in a second.
+    pub(super) lost_per_second: u32,
 }
 
 impl World {
@@ -167,6 +171,7 @@ impl World {
             reports_uptime,
             has_counters: reports_uptime,
             sends_snapshots: false,
+            lost_per_second: 0,
         }
     }
 
@@ -234,7 +239,7 @@ impl World {
             let voters = self.servers.iter().filter(|server| !server.server.observer).count();
             self.elect((place + 1) % voters);
         }
-        self.now += Duration::from_millis(1);
+        self.now += SHORTEST_RESTART;
         let epoch = self.zxid >> 32 << 32;
         let server = &mut self.servers[place];
         server.down = down;
@@ -298,6 +303,7 @@ impl World {
             _ => (ServerMode::Follower, self.before.max(simulated.snapshot)),
         };
         let age = self.now.saturating_sub(simulated.since);
+        let age = age - age / 1_000_000 * self.lost_per_second;
         let ms = |age: Duration| u64::try_from(age.as_millis()).expect("a short time");
         let connections = ms(self.now.saturating_sub(simulated.process_since));
         let counters = [simulated.looked, connections, connections * 10].map(Some);

@@ -188,7 +188,9 @@ proptest! {
     ) {
         let mut world = World::new(voters, observers, reports_uptime);
         (world.is_idle, world.sends_snapshots) = (is_idle, sends_snapshots);
-        let mut rolling = rolling(&world);
+        // Each election delays the next restart.
+        let rules = RollingRules { wait: EVERY * 60, ..rules(&world) };
+        let mut rolling = RollingPlanner::new(&world.found(), rules);
         let elect = |to: &Option<usize>| to.map(Fault::Elect).into_iter().collect();
         let seen: Vec<Vec<Fault>> = elections.iter().map(elect).collect();
         let commands: Vec<_> = downs.into_iter().map(Fate::Restarts).collect();
@@ -372,6 +374,38 @@ fn a_doubt_that_passes_delays_the_next_restart() {
     let restarted = play(&mut world, &mut rolling, &faults, &[]);
     assert_eq!(restarted.len(), 3);
     assert_eq!(rolling.end(), Some(&RollingEnd::Done));
+}
+
+#[test]
+fn a_server_that_restarts_again_and_again_ends_the_run() {
+    let mut world = World::new(3, 0, true);
+    let mut rolling = rolling(&world);
+    until_restart(&mut world, &mut rolling);
+    world.restart(1, Fate::Restarts(0));
+    let mut effects = rolling.step(RollingInput::RestartEnded { at: world.now, result: Ok(()) });
+    while effects.last() != Some(&RollingEffect::End) {
+        // No observation finds it down.
+        world.restart(1, Fate::Restarts(0));
+        let is_thorough = effects.last() == Some(&RollingEffect::Observe { is_thorough: true });
+        effects = rolling.step(RollingInput::Observed(world.observe(&[], is_thorough)));
+        assert!(!effects.iter().any(|effect| matches!(effect, RollingEffect::Restart(_))));
+    }
+    assert_eq!(rolling.end(), Some(&RollingEnd::Doubtful(vec![RollingDoubt::Unsettled])));
+    assert_eq!(results(&rolling)[0], (1, RollingOutcome::Unchecked));
+}
+
+#[test]
+fn a_slow_clock_of_a_server_is_no_restart() {
+    for has_counters in [false, true] {
+        let mut world = World::new(3, 0, true);
+        (world.has_counters, world.lost_per_second) = (has_counters, 500);
+        let mut idle = rolling(&world);
+        assert_eq!(play(&mut world, &mut idle, &[], &[Fate::Nothing]).len(), 1);
+        assert_eq!(results(&idle)[0], (1, RollingOutcome::Failed));
+        let mut rolling = rolling(&world);
+        assert_eq!(play(&mut world, &mut rolling, &[], &[]).len(), 3);
+        assert_eq!(rolling.end(), Some(&RollingEnd::Done));
+    }
 }
 
 #[test]
