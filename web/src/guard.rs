@@ -34,12 +34,18 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
     base-uri 'none'";
 
+/// The address that tells a supervisor that this program serves. It is the same for everybody, so
+/// it needs no check: a probe of Kubernetes calls an address of its own choice, without a user.
+pub(crate) const HEALTH: &str = "/health";
+
 /// The headers of every response.
-const HEADERS: [(&str, &str); 4] = [
+const HEADERS: [(&str, &str); 5] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
+    // nginx would hold events and the results of searches back until its buffer is full.
+    ("x-accel-buffering", "no"),
 ];
 
 /// The guard of an explorer, and the explorers of the users who have sessions of their own.
@@ -111,6 +117,11 @@ impl fmt::Debug for Gate {
 
 /// Checks a request, passes it on, and completes the response, also that of a refused request.
 pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    if request.uri().path() == HEALTH {
+        let mut response = next.run(request).await;
+        complete(response.headers_mut(), None);
+        return response;
+    }
     let mut web = Arc::clone(&gate.web);
     let format = Format::of(request.uri().path(), request.headers());
     let admitted = admit(&web, &mut request, format);

@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use zk_curator::CuratorFramework;
 
 use crate::destinations::Destinations;
-use crate::guard::{Gate, guard};
+use crate::guard::{Gate, HEALTH, guard};
 use crate::options::WebOptions;
 use crate::problem::Problem;
 use crate::state::Web;
@@ -67,6 +67,7 @@ fn routes() -> Router<Arc<Web>> {
         .route("/go", get(pages::go))
         .route("/login", get(pages::sign_in_page).post(pages::sign_in))
         .route("/logout", post(pages::sign_out))
+        .route(HEALTH, get(health))
         .route("/static/{name}", get(static_files::file))
         .route("/api/v1/openapi.json", get(api::openapi))
         .route("/api/v1/names", get(api::names))
@@ -97,6 +98,12 @@ fn routes() -> Router<Arc<Web>> {
     });
     // A fallback of its own: a nested router would otherwise have that of the outer one.
     routes.fallback(no_page)
+}
+
+/// `GET /health`: this program serves. It says nothing about ZooKeeper: during an outage, the
+/// explorer tells its users about it, and a restart would not help.
+async fn health() -> &'static str {
+    "ok\n"
 }
 
 async fn no_page() -> Problem {

@@ -92,9 +92,6 @@ impl Room {
             match event {
                 Some(PersistentEvent::Changed(event)) => {
                     if self.scope.concerns(&self.path, &event) {
-                        if self.scope.forgets_at_once() {
-                            self.memo.forget();
-                        }
                         due.get_or_insert_with(|| earliest.max(Instant::now()));
                     }
                 }

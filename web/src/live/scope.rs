@@ -51,13 +51,6 @@ impl Scope {
         }
     }
 
-    /// Returns `true` if shared reads are forgotten with each change. Otherwise they are kept until
-    /// the change is announced, so a subtree that changes all the time is read once for each
-    /// announcement.
-    pub(super) const fn forgets_at_once(self) -> bool {
-        matches!(self, Self::Node | Self::Recipe)
-    }
-
     /// Returns `true` if a page of `root` shows a change.
     pub(super) fn concerns(self, root: &str, event: &WatchedEvent) -> bool {
         let is_birth_or_death =

@@ -243,6 +243,7 @@ fn kinds_sentence(kinds: &Kinds, children: i32) -> String {
     match kinds.total {
         0 if children > 0 => "The names of the children cannot be read.".to_owned(),
         0 => "The node has no children.".to_owned(),
+        1 => "The only child:".to_owned(),
         total if total == kinds.counted => format!("Of all {total} children:"),
         total => format!("Of the first {} of {total} children:", kinds.counted),
     }

@@ -104,6 +104,27 @@ fn the_tests_that_the_security_page_names_exist() {
     assert!(found > 20, "{found} tests were found");
 }
 
+#[tokio::test]
+async fn the_health_is_for_everybody_and_says_nothing() {
+    let users = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+    let options = WebOptions::new().users(users.parse().unwrap());
+    let site = Site::start(options.limits(Limits::new().requests(1, 1))).await;
+    let before = site.server.probe().total_requests();
+    for host in ["10.1.2.3:9181", "evil.com"] {
+        let mut request = ask("GET", "/health").body(Body::empty()).unwrap();
+        request.headers_mut().insert(header::HOST, host.parse().unwrap());
+        let reply = site.send(request).await;
+        assert_eq!((reply.status, &*reply.body), (200, "ok\n"), "{host}");
+        assert_headers(&reply, "/health");
+        assert_eq!(reply.header(header::SET_COOKIE.as_str()), "");
+    }
+    let request = ask("POST", "/health").body(Body::empty()).unwrap();
+    assert_eq!(site.send(request).await.status, 405);
+    assert_eq!(site.server.probe().total_requests(), before);
+    site.server.stop().await;
+    assert_eq!(site.get("/health").await.status, 200, "an outage of ZooKeeper");
+}
+
 fn is_change((method, _): &&(&str, &str)) -> bool {
     !matches!(*method, "GET" | "PATCH")
 }
@@ -130,6 +151,7 @@ fn assert_headers(reply: &Reply, address: &str) {
     assert_eq!(reply.header("x-content-type-options"), "nosniff", "{address}");
     assert_eq!(reply.header("referrer-policy"), "same-origin", "{address}");
     assert_eq!(reply.header("cross-origin-resource-policy"), "same-origin", "{address}");
+    assert_eq!(reply.header("x-accel-buffering"), "no", "{address}");
     assert!(!reply.header("cache-control").is_empty(), "{address}");
     assert_eq!(reply.header("access-control-allow-origin"), "", "{address}");
 }
