@@ -7,13 +7,14 @@ use zk_curator_ops::ensemble::probe::ProbeOptions;
 
 use crate::impersonation::Impersonation;
 use crate::search::SearchLimits;
-use crate::security::{Authentication, Network, ProxyUsers, Redaction, Users};
+use crate::security::{Authentication, Network, Redaction, Users};
 
 /// The settings of an explorer.
 ///
 /// The default is a read-only explorer at the root of a server on the loopback address, without
-/// users. An explorer on another address needs [users](Self::users) or a [proxy](Self::proxy_users)
-/// that signs them in: the router does not know the address of its listener.
+/// users. An explorer on another address needs [users](Self::users) or a
+/// [proxy](Self::proxy_user_header) that signs them in: the router does not know the address of its
+/// listener.
 ///
 /// ```
 /// use zk_curator_web::{Limits, Network, Redaction, Users, WebOptions};
@@ -129,28 +130,30 @@ impl WebOptions {
     }
 
     /// Accepts the users whom a proxy names in a header. The header counts only in connections from
-    /// the given networks, and a request without it needs [`users`](Self::users). The proxy has to
-    /// remove the header from the requests of its clients. It should append their addresses to
-    /// `X-Forwarded-For`: attempts to sign in, and requests without a user, are then counted by
-    /// these, and otherwise by the address of the proxy.
+    /// [trusted proxies](Self::trusted_proxies), and a request without it needs
+    /// [`users`](Self::users). The proxy has to remove the header from the requests of its clients.
+    /// Default: none.
+    ///
+    /// # Errors
+    /// [`OptionsError::Header`].
+    pub fn proxy_user_header(mut self, header: &str) -> Result<Self, OptionsError> {
+        let name = HeaderName::from_bytes(header.as_bytes());
+        let header = name.map_err(|_| OptionsError::Header(header.to_owned()))?;
+        self.authentication.proxy_header = Some(header);
+        Ok(self)
+    }
+
+    /// Adds networks of the proxies in front of the server. Attempts to sign in, and requests
+    /// without a user, are counted by the address that such a proxy has appended to
+    /// `X-Forwarded-For`, and otherwise by that of the connection.
     ///
     /// The router takes the address of the connection from
     /// [`ConnectInfo`](axum::extract::ConnectInfo): serve it with
     /// [`into_make_service_with_connect_info`](axum::Router::into_make_service_with_connect_info).
     /// Without that, no proxy is trusted. Default: none.
-    ///
-    /// # Errors
-    /// [`OptionsError::Header`].
-    pub fn proxy_users(
-        mut self,
-        header: &str,
-        trusted: impl IntoIterator<Item = Network>,
-    ) -> Result<Self, OptionsError> {
-        let name = HeaderName::from_bytes(header.as_bytes());
-        let header = name.map_err(|_| OptionsError::Header(header.to_owned()))?;
-        let trusted = trusted.into_iter().collect();
-        self.authentication.proxy = Some(ProxyUsers { header, trusted });
-        Ok(self)
+    pub fn trusted_proxies(mut self, networks: impl IntoIterator<Item = Network>) -> Self {
+        self.authentication.trusted.extend(networks);
+        self
     }
 
     /// Sends the requests of each user in a session with the digest that the user has entered. It
@@ -375,9 +378,8 @@ mod tests {
 
     #[test]
     fn a_header_has_a_name() {
-        let none: [Network; 0] = [];
-        assert!(WebOptions::new().proxy_users("x-user", none).is_ok());
-        let error = WebOptions::new().proxy_users("x user", none).unwrap_err();
+        assert!(WebOptions::new().proxy_user_header("x-user").is_ok());
+        let error = WebOptions::new().proxy_user_header("x user").unwrap_err();
         assert_eq!(error, OptionsError::Header("x user".to_owned()));
     }
 }

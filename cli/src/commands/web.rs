@@ -63,8 +63,9 @@ pub(crate) struct Web {
     /// Header in which a proxy names the user
     #[arg(long, value_name = "HEADER", requires = "trusted_proxies")]
     proxy_user_header: Option<String>,
-    /// Network of the proxies that may name users, such as 10.0.0.0/8. Repeatable
-    #[arg(long = "trusted-proxy", value_name = "NETWORK", requires = "proxy_user_header")]
+    /// Network of the proxies in front of the server, such as 10.0.0.0/8, which may name users, and
+    /// the addresses of clients in X-Forwarded-For. Repeatable
+    #[arg(long = "trusted-proxy", value_name = "NETWORK")]
     trusted_proxies: Vec<Network>,
     /// Certificate of the server (PEM), for HTTPS
     #[cfg(feature = "tls")]
@@ -217,9 +218,9 @@ impl Web {
             options = options.users(users);
         }
         if let Some(header) = &self.proxy_user_header {
-            let trusted = self.trusted_proxies.iter().copied();
-            options = options.proxy_users(header, trusted).map_err(|error| usage(&error))?;
+            options = options.proxy_user_header(header).map_err(|error| usage(&error))?;
         }
+        options = options.trusted_proxies(self.trusted_proxies.iter().copied());
         if !self.redact.is_empty() {
             let redaction = Redaction::new(&self.redact);
             let redaction = redaction.map_err(|error: RedactionError| {

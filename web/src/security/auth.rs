@@ -16,14 +16,9 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Authentication {
     pub(crate) users: Option<Users>,
-    pub(crate) proxy: Option<ProxyUsers>,
-}
-
-/// A proxy that signs users in, and names them in a header.
-#[derive(Debug, Clone)]
-pub(crate) struct ProxyUsers {
-    pub(crate) header: HeaderName,
-    /// The networks of the proxies. The header counts only from these.
+    /// The header in which a trusted proxy names the user whom it has signed in.
+    pub(crate) proxy_header: Option<HeaderName>,
+    /// The networks of the proxies in front of this server.
     pub(crate) trusted: Vec<Network>,
 }
 
@@ -77,14 +72,21 @@ impl Viewer {
 impl Authentication {
     /// Returns `true` if every client is accepted.
     pub(crate) const fn is_open(&self) -> bool {
-        self.users.is_none() && self.proxy.is_none()
+        self.users.is_none() && self.proxy_header.is_none()
     }
 
     /// Returns the address of the client: that of the connection, or the one that a trusted proxy
-    /// names.
+    /// names. Each proxy appends the address of its own client to `X-Forwarded-For`. So the last
+    /// address that is not one of a trusted proxy is the client, and those before it are its claims.
     pub(crate) fn client(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<IpAddr> {
-        let peer = peer?;
-        Some(self.proxy.as_ref().map_or(peer, |proxy| proxy.client(headers, peer)))
+        let values = headers.get_all(FORWARDED_FOR).iter().rev();
+        let named = values.flat_map(|value| value.to_str().unwrap_or_default().rsplit(','));
+        let mut client = peer?;
+        for address in named {
+            let Some(address) = address_of(address).filter(|_| self.trusts(client)) else { break };
+            client = address;
+        }
+        Some(client)
     }
 
     /// Decides about a request. `peer` is the address of the connection, and `session` the cookie.
@@ -98,7 +100,7 @@ impl Authentication {
         if self.is_open() {
             return Access::Granted { user: "".into(), means: Means::Open };
         }
-        if let Some(user) = self.proxy.as_ref().and_then(|proxy| proxy.user(headers, peer)) {
+        if let Some(user) = self.proxy_user(headers, peer) {
             return Access::Granted { user, means: Means::Proxy };
         }
         let Some(users) = &self.users else { return Access::Missing };
@@ -114,31 +116,17 @@ impl Authentication {
             None => Access::Missing,
         }
     }
-}
 
-impl ProxyUsers {
     fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(address))
     }
 
-    /// Each proxy appends the address of its own client to `X-Forwarded-For`. So the last address
-    /// that is not one of a trusted proxy is the client, and those before it are its claims.
-    fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
-        let values = headers.get_all(FORWARDED_FOR).iter().rev();
-        let named = values.flat_map(|value| value.to_str().unwrap_or_default().rsplit(','));
-        let mut client = peer;
-        for address in named {
-            let Some(address) = address_of(address).filter(|_| self.trusts(client)) else { break };
-            client = address;
-        }
-        client
-    }
-
-    fn user(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Arc<str>> {
+    fn proxy_user(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Arc<str>> {
+        let header = self.proxy_header.as_ref()?;
         if !self.trusts(peer?) {
             return None;
         }
-        let mut values = headers.get_all(&self.header).iter();
+        let mut values = headers.get_all(header).iter();
         let user = values.next()?.to_str().ok()?;
         // A proxy that appends its header to that of a client sends two.
         (values.next().is_none() && is_name(user)).then(|| user.into())
@@ -198,7 +186,7 @@ mod tests {
     async fn tokens_and_sessions_are_users() {
         let sessions = Sessions::new(Keys::random(), 9, Duration::from_secs(60));
         let users = Some(FOO.parse().unwrap());
-        let closed = Authentication { users, proxy: None };
+        let closed = Authentication { users, ..Authentication::default() };
         let access = |all: &[(&'static str, &'static str)], session: Option<&str>| {
             closed.access(&headers(all), None, &sessions, session)
         };
@@ -219,9 +207,9 @@ mod tests {
     #[tokio::test]
     async fn only_a_trusted_proxy_names_users() {
         let sessions = Sessions::new(Keys::random(), 9, Duration::from_secs(60));
-        let header = HeaderName::from_static("x-user");
-        let proxy = ProxyUsers { header, trusted: vec!["10.0.0.0/8".parse().unwrap()] };
-        let closed = Authentication { users: None, proxy: Some(proxy) };
+        let proxy_header = Some(HeaderName::from_static("x-user"));
+        let trusted = vec!["10.0.0.0/8".parse().unwrap()];
+        let closed = Authentication { users: None, proxy_header, trusted };
         let access = |all: &[(&'static str, &'static str)], peer: Option<&str>| {
             let peer = peer.map(|peer| peer.parse().unwrap());
             closed.access(&headers(all), peer, &sessions, None)
@@ -236,9 +224,8 @@ mod tests {
 
     #[test]
     fn only_a_trusted_proxy_names_clients() {
-        let header = HeaderName::from_static("x-user");
-        let proxy = ProxyUsers { header, trusted: vec!["10.0.0.0/8".parse().unwrap()] };
-        let closed = Authentication { users: None, proxy: Some(proxy) };
+        let trusted = vec!["10.0.0.0/8".parse().unwrap()];
+        let closed = Authentication { trusted, ..Authentication::default() };
         for (peer, named, expected) in [
             ("10.0.0.1", &["192.0.2.7"][..], "192.0.2.7"),
             ("10.0.0.1", &["1.1.1.1, 192.0.2.7"], "192.0.2.7"),

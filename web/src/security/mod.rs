@@ -16,7 +16,7 @@ mod streams;
 mod users;
 
 pub(crate) use audit::{NodeChange, audited};
-pub(crate) use auth::{Access, Authentication, Means, ProxyUsers, Viewer, cookie_of};
+pub(crate) use auth::{Access, Authentication, Means, Viewer, cookie_of};
 pub(crate) use back_off::BackOff;
 pub(crate) use hosts::Hosts;
 pub(crate) use keys::{ClientId, Keys, random_token};

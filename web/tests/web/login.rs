@@ -170,7 +170,7 @@ fn unknown_tokens_of_programs_are_limited() {
 fn clients_of_a_proxy_are_counted_one_by_one() {
     paused(async {
         let options = options().limits(Limits::new().login_attempts(0));
-        let options = options.proxy_users("x-user", ["10.0.0.0/8".parse().unwrap()]).unwrap();
+        let options = options.trusted_proxies(["10.0.0.0/8".parse().unwrap()]);
         let site = Site::start(options).await;
         let anyone = site.browser("/login").await;
         let attempt = async |token: &str, client: &str| {
@@ -207,7 +207,8 @@ fn a_session_ends_after_its_time() {
 
 #[tokio::test]
 async fn a_trusted_proxy_names_the_user() {
-    let options = WebOptions::new().proxy_users("x-user", ["10.0.0.0/8".parse().unwrap()]).unwrap();
+    let options = WebOptions::new().proxy_user_header("x-user").unwrap();
+    let options = options.trusted_proxies(["10.0.0.0/8".parse().unwrap()]);
     let site = Site::start(options).await;
     let get = |user: &str, peer: &str| {
         let request = ask("GET", "/help").header("x-user", user);
