@@ -66,6 +66,7 @@
 //! again leads to the right tree.
 //!
 //! # Bounds
+//! [`ReadBudget`] limits the bytes, the time and the memory of reads, and stops them.
 //! A record or field is at most [`DEFAULT_MAX_RECORD`] bytes long, which can be set. Memory is
 //! allocated for bytes of the files, not for what a length field announces. A log or snapshot is
 //! read in a window of 1 MiB, or of the longest record. A tree takes about 120 bytes for each node,
@@ -85,6 +86,7 @@
 mod acls;
 mod arena;
 mod base;
+mod budget;
 mod change;
 mod changes;
 mod check;
@@ -129,6 +131,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use budget::{ReadBudget, ReadLimit};
 pub use change::{Change, DeletionCause, Moment, MultiPlace, NodeState, Operation, SessionEnd};
 pub use changes::Changes;
 pub use check::{Check, CheckReport, GapReport, LogReport, SnapshotReport};
