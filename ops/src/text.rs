@@ -52,6 +52,16 @@ pub fn rfc3339(ms: i64) -> Option<String> {
     Some(humantime::format_rfc3339_seconds(time).to_string())
 }
 
+/// Returns a time in milliseconds since 1970 in RFC 3339, in UTC and to the millisecond. If the year
+/// does not have four digits, it is the number of milliseconds.
+#[must_use]
+pub fn rfc3339_millis(ms: i64) -> String {
+    let is_year_of_four_digits = rfc3339(ms).is_some();
+    let since = u64::try_from(ms).ok().filter(|_| is_year_of_four_digits);
+    let time = since.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
+    time.map_or_else(|| ms.to_string(), |time| humantime::format_rfc3339_millis(time).to_string())
+}
+
 /// Returns the present time in milliseconds since 1970.
 #[must_use]
 pub fn now_ms() -> i64 {
@@ -149,5 +159,7 @@ mod tests {
         assert_eq!(rfc3339(0).as_deref(), Some("1970-01-01T00:00:00Z"));
         assert_eq!(rfc3339(-1), None);
         assert_eq!(rfc3339(i64::MAX), None);
+        assert_eq!(rfc3339_millis(1_700), "1970-01-01T00:00:01.700Z");
+        assert_eq!(rfc3339_millis(-1), "-1");
     }
 }

@@ -1,7 +1,6 @@
 //! Changes and states as commands show them.
 
 use serde_json::{Value, json};
-use zk_curator::{ErrorCode, SessionId};
 use zk_curator_ops::history::{
     Change, DeletionCause, Gap, Moment, NodeState, Operation, Owner, Skipped,
 };
@@ -14,7 +13,7 @@ use crate::output::{data, time};
 
 /// Returns a change as a document.
 pub(super) fn item(change: &Change, with_data: bool) -> StreamItem {
-    let mut text = line(change);
+    let mut text = change.line();
     if with_data {
         for line in changed_data(change) {
             text.push_str("\n    ");
@@ -24,108 +23,9 @@ pub(super) fn item(change: &Change, with_data: bool) -> StreamItem {
     StreamItem { text, value: value(change, with_data), name: change.path.clone() }
 }
 
-/// Returns the line of a change.
-pub(super) fn line(change: &Change) -> String {
-    let when = time::exact(change.at.time_ms);
-    let (zxid, author) = (hex(change.at.zxid), author(change.session));
-    let operation = change.operation.name();
-    let mut line = format!("{when}  {zxid:<12}  {author:<18}  {operation:<14}");
-    if let Some(path) = &change.path {
-        line.push_str("  ");
-        line.push_str(path);
-    }
-    let details = details(change).join(", ");
-    if !details.is_empty() {
-        line.push_str("  ");
-        line.push_str(&details);
-    }
-    line.trim_end().to_owned()
-}
-
-/// Returns the session that requested a change, or `leader`.
-pub(super) fn author(session: SessionId) -> String {
-    if session.get() == 0 { "leader".to_owned() } else { session.to_string() }
-}
-
-/// Returns a moment for people.
-pub(super) fn moment(at: Moment) -> String {
-    format!("{}  {}", time::exact(at.time_ms), hex(at.zxid))
-}
-
 /// Returns a moment for programs.
 pub(super) fn moment_value(at: Moment) -> Value {
     json!({ "time": time::exact(at.time_ms), "zxid": hex(at.zxid) })
-}
-
-fn details(change: &Change) -> Vec<String> {
-    let mut details = Vec::new();
-    let (before, after) = (change.before.as_ref(), change.after.as_ref());
-    match change.operation {
-        Operation::Create => {
-            details.extend(after.and_then(kind));
-            details.extend(after.and_then(size));
-        }
-        Operation::Delete => {
-            details.extend(before.and_then(|state| state.version).map(|old| format!("v{old}")));
-            details.extend(before.and_then(size));
-            let cause = change.deletion.filter(|cause| *cause != DeletionCause::Request);
-            details.extend(cause.map(|cause| cause.to_string()));
-        }
-        Operation::SetData | Operation::Reconfig => {
-            let versions = |state: &NodeState| state.version.map(|version| format!("v{version}"));
-            details.extend(between(before.and_then(versions), after.and_then(versions)));
-            details.extend(between(before.and_then(size), after.and_then(size)));
-        }
-        Operation::SetAcl => {
-            let versions = |state: &NodeState| state.aversion.map(|version| format!("v{version}"));
-            let versions = between(before.and_then(versions), after.and_then(versions));
-            details.extend(versions.map(|versions| format!("ACL {versions}")));
-        }
-        Operation::CreateSession => {
-            let timeout = change.session_timeout_ms;
-            details.extend(timeout.map(|ms| format!("timeout {}", duration(ms))));
-        }
-        Operation::CloseSession => details.extend(change.session_end.map(|end| end.to_string())),
-        Operation::Error => details.extend(change.error.map(error)),
-        _ => {}
-    }
-    if let Some(place) = change.multi {
-        details.push(format!("part {} of {} of a transaction", place.index + 1, place.count));
-    }
-    details
-}
-
-/// Returns a timeout in words.
-pub(super) fn duration(ms: i32) -> String {
-    let ms = u64::try_from(ms).unwrap_or_default();
-    time::duration(std::time::Duration::from_millis(ms))
-}
-
-fn error(code: i32) -> String {
-    ErrorCode::from_code(code).map_or_else(|| "failed".to_owned(), |code| code.to_string())
-}
-
-fn kind(state: &NodeState) -> Option<String> {
-    match state.owner? {
-        Owner::None => None,
-        Owner::Ttl { ttl_ms } => {
-            let ttl = std::time::Duration::from_millis(ttl_ms.unsigned_abs());
-            Some(format!("time to live {}", time::duration(ttl)))
-        }
-        owner => Some(owner.kind().to_owned()),
-    }
-}
-
-fn size(state: &NodeState) -> Option<String> {
-    state.size.map(|bytes| time::size(bytes as u64))
-}
-
-/// Returns both values, or the known one.
-fn between(before: Option<String>, after: Option<String>) -> Option<String> {
-    match (before, after) {
-        (Some(before), Some(after)) if before != after => Some(format!("{before} → {after}")),
-        (before, after) => after.or(before),
-    }
 }
 
 /// Returns the lines of the data that differ.
@@ -172,7 +72,7 @@ pub(super) fn value(change: &Change, with_data: bool) -> Value {
         "cause": change.deletion.map(DeletionCause::name),
         "ended_by": change.session_end.map(|end| end.name()),
         "timeout_ms": change.session_timeout_ms,
-        "error": change.error.map(error),
+        "error": change.error_name(),
         "error_code": change.error,
     })
 }
