@@ -1,4 +1,4 @@
-//! The limits of reads of the files.
+//! The budget of reads of the files.
 
 use std::io;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::error::{Error, Result};
+use super::limit::ReadLimit;
 
 /// The bytes, the time and the memory that reads of the files may take. Clones share one budget,
 /// also between several passes, and any of them can [stop](Self::stop) the others.
@@ -40,24 +41,6 @@ struct Spent {
     /// `None` for a time beyond the range of the clock.
     ends: Option<Instant>,
     memory: usize,
-}
-
-/// The limit that has ended a pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadLimit {
-    /// [`ReadBudget::stop`] was called.
-    #[error("the read was stopped")]
-    Stopped,
-    /// The bytes were read.
-    #[error("the limit of bytes was reached")]
-    Bytes,
-    /// The time is over.
-    #[error("the limit of time was reached")]
-    Time,
-    /// The nodes take more memory.
-    #[error("the limit of memory was reached")]
-    Memory,
 }
 
 impl ReadBudget {

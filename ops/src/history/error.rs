@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 
 use zk_curator_proto::DecodeError;
 
-use super::budget::ReadLimit;
 use super::continuity::Gap;
+use super::limit::ReadLimit;
 
 /// The result of reading the files of a server.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -103,6 +103,7 @@ mod follow;
 mod frames;
 mod identity;
 mod index;
+mod limit;
 mod lists;
 mod log;
 mod logs;
@@ -134,7 +135,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use budget::{ReadBudget, ReadLimit};
+pub use budget::ReadBudget;
 pub use change::{Change, DeletionCause, Moment, MultiPlace, NodeState, Operation, SessionEnd};
 pub use changes::Changes;
 pub use check::{Check, CheckReport, GapReport, LogReport, SnapshotReport};
@@ -147,6 +148,7 @@ pub use files::{Files, LogFile, Packing, SnapshotFile};
 pub use follow::{Follow, FollowEvent};
 pub use identity::ClientIdentity;
 pub use index::Index;
+pub use limit::ReadLimit;
 pub use lists::{AclList, Paths, PathsIter};
 pub use log::{DEFAULT_MAX_RECORD, Log, LogEnd, Skipped};
 pub use logs::Logs;
