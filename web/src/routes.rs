@@ -51,7 +51,7 @@ fn routes() -> Router<Arc<Web>> {
         .route("/ensemble", get(pages::ensemble))
         .route("/api/v1/ensemble", get(pages::ensemble))
         .route("/api/v1/ensemble/watch", get(api::watch_ensemble));
-    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 18] = [
+    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 20] = [
         ("/tree", get(pages::tree)),
         ("/node", get(pages::node).post(pages::change)),
         ("/raw", get(pages::raw)),
@@ -68,9 +68,11 @@ fn routes() -> Router<Arc<Web>> {
         // Searches.
         ("/search", get(pages::search)),
         ("/api/v1/search", get(pages::search)),
-        // Backups, comparisons and changes.
+        // Backups, comparisons, changes and the past.
         ("/data", get(pages::data).post(pages::data_form)),
         ("/changes", get(pages::journal)),
+        ("/history", get(pages::history).post(pages::history_form)),
+        ("/api/v1/history", get(pages::history)),
         ("/api/v1/backup", get(api::backup)),
         ("/api/v1/changes", get(api::changes)),
     ];

@@ -4,6 +4,7 @@
 mod changes;
 mod data;
 mod ensemble;
+mod history;
 mod hostile;
 mod impersonate;
 mod journal;
