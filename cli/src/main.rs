@@ -19,7 +19,6 @@ mod help;
 mod merge;
 mod node;
 mod output;
-mod past;
 mod path;
 mod private;
 mod probe;

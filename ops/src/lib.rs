@@ -9,7 +9,7 @@
 //! | [`history`] | the past, from the files of a server: authors of deletions, earlier trees, [undelete](history::Undelete) |
 //! | [`holders`] | who holds a lock or another recipe, who waits, and [why](fn@holders::why) |
 //! | [`quota`] | the quotas of subtrees, as servers store them |
-//! | [`acl`], [`data`], [`node`], [`path`], [`pattern`], [`text`], [`files`] | the helpers that these share |
+//! | [`acl`], [`data`], [`node`], [`past`], [`path`], [`pattern`], [`text`], [`files`] | the helpers that these share |
 //!
 //! # Guarantees
 //! * Only [`Restore`](transfer::Restore) and [`Copying`](transfer::Copying) change nodes. Nothing
@@ -66,6 +66,7 @@ pub mod files;
 pub mod history;
 pub mod holders;
 pub mod node;
+pub mod past;
 pub mod path;
 pub mod pattern;
 mod progress;

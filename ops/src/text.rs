@@ -48,18 +48,20 @@ pub fn rfc3339(ms: i64) -> Option<String> {
     time_of(ms).map(|time| humantime::format_rfc3339_seconds(time).to_string())
 }
 
-/// Does the same as [`rfc3339`], to the millisecond.
-#[must_use]
-pub fn rfc3339_millis(ms: i64) -> Option<String> {
-    time_of(ms).map(|time| humantime::format_rfc3339_millis(time).to_string())
-}
-
 /// Returns a time if its year has four digits.
 fn time_of(ms: i64) -> Option<SystemTime> {
     // The year 10000.
     const END: u64 = 253_402_300_800_000;
     let ms = u64::try_from(ms).ok().filter(|ms| *ms < END)?;
     UNIX_EPOCH.checked_add(Duration::from_millis(ms))
+}
+
+/// Returns a time in milliseconds since 1970 in RFC 3339, in UTC and to the millisecond. If the year
+/// does not have four digits, it is the number of milliseconds.
+#[must_use]
+pub fn rfc3339_millis(ms: i64) -> String {
+    let text = time_of(ms).map(|time| humantime::format_rfc3339_millis(time).to_string());
+    text.unwrap_or_else(|| ms.to_string())
 }
 
 /// Returns the present time in milliseconds since 1970.
@@ -182,8 +184,10 @@ mod tests {
         assert_eq!(rfc3339(0).as_deref(), Some("1970-01-01T00:00:00Z"));
         assert_eq!(rfc3339(-1), None);
         assert_eq!(rfc3339(i64::MAX), None);
+        assert_eq!(rfc3339_millis(1_700), "1970-01-01T00:00:01.700Z");
+        assert_eq!(rfc3339_millis(-1), "-1");
         let last = 253_402_300_799_999;
-        assert_eq!(rfc3339_millis(last).as_deref(), Some("9999-12-31T23:59:59.999Z"));
-        assert_eq!(rfc3339_millis(last + 1), None);
+        assert_eq!(rfc3339_millis(last), "9999-12-31T23:59:59.999Z");
+        assert_eq!(rfc3339_millis(last + 1), "253402300800000");
     }
 }

@@ -31,6 +31,7 @@
 //! | `/ensemble` | the servers, charts of the last 15 minutes, findings, and sessions |
 //! | `/search/a/b` | a search by name or content at `/a/b` and below it |
 //! | `/changes/a/b` | the changes below `/a/b` since the page was opened |
+//! | `/history/a/b` | with [`history`](WebOptions::history): the changes in the logs of a server, who deleted the node, the node as it was, and with [`write`](WebOptions::write) undelete |
 //! | `/data/a/b` | backups, comparisons; with [`write`](WebOptions::write), restores |
 //! | `/help` | keys, signs and limits |
 //! | `/login` | the form for a token, if there are [users](WebOptions::users) |
@@ -49,8 +50,9 @@
 //! `/api/v1/diff`, and the events of `/api/v1/watch/…` and `/api/v1/changes/…`. The version of a
 //! node is its `ETag`. `PUT` and `DELETE` need `If-Match`, and `POST`, which creates a node, needs
 //! `If-None-Match: *`. `GET` of `/api/v1/ensemble` samples the servers, and `GET` of
-//! `/api/v1/search/…` searches. Errors are problems of RFC 9457 with the kinds of the exit codes of
-//! `zkc`. `/api/v1/openapi.json` describes the interface.
+//! `/api/v1/search/…` searches. `GET` of `/api/v1/history/…` reads the logs of a server. Errors are
+//! problems of RFC 9457 with the kinds of the exit codes of `zkc`. `/api/v1/openapi.json` describes
+//! the interface.
 //!
 //! # Security
 //!
@@ -58,7 +60,7 @@
 //! * The `Host` of a request has to be known, because of DNS rebinding.
 //! * Other sites may link to pages, and nothing else. A form needs a token of the session.
 //! * Pages load nothing from elsewhere and contain no script. Data of nodes are text or a download.
-//! * Data of [secrets](Redaction) are hidden.
+//! * Data of [secrets](Redaction) are hidden. Data of the past are shown if everyone could read them.
 //! * Requests, sizes, streams, sessions and attempts to sign in have [limits](Limits).
 //! * Each change leaves an event of `tracing` with the target `zk_curator_web::audit`.
 //!
@@ -72,6 +74,7 @@ mod destinations;
 mod ensemble;
 mod fields;
 mod guard;
+mod history;
 mod impersonation;
 mod journal;
 mod live;

@@ -1,10 +1,12 @@
 //! The settings of an explorer.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::http::HeaderName;
 use zk_curator_ops::ensemble::probe::ProbeOptions;
 
+use crate::history::HistoryLimits;
 use crate::impersonation::Impersonation;
 use crate::search::SearchLimits;
 use crate::security::{Authentication, Network, Redaction, Users};
@@ -47,6 +49,9 @@ pub struct WebOptions {
     pub(crate) probe: Probe,
     /// The pause between two samples; `None` for the default.
     pub(crate) every: Option<Duration>,
+    /// The directories of a server; none without a history.
+    pub(crate) history: Vec<PathBuf>,
+    pub(crate) history_all_data: bool,
 }
 
 /// The way in which the servers are asked.
@@ -213,6 +218,40 @@ impl WebOptions {
         self
     }
 
+    /// Adds the pages of the past, from the transaction logs and snapshots of **one** server: its
+    /// data directory and, if it is another one, its log directory. They are in place or copied.
+    /// Default: none.
+    ///
+    /// Nothing is read now. Each page finds the files again, and opens them for reading only. If a
+    /// directory is missing, if the files are of several servers, or if one is damaged, the page is
+    /// a problem, which names the file and not its directory. To check a directory beforehand, use
+    /// [`Files::find`](zk_curator_ops::history::Files::find).
+    ///
+    /// The files know the rights of nodes, and nothing of users. Names, versions, sizes, times and
+    /// sessions of **all** nodes are shown to all users. A value is shown if the rights of that
+    /// time let everyone read it (`world:anyone`): see
+    /// [`history_all_data`](Self::history_all_data).
+    ///
+    /// ```
+    /// use zk_curator_web::WebOptions;
+    ///
+    /// let directories = ["/var/lib/zookeeper", "/var/log/zookeeper"];
+    /// let options = WebOptions::new().history(directories);
+    /// # drop(options);
+    /// ```
+    pub fn history<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
+        self.history.extend(directories.into_iter().map(Into::into));
+        self
+    }
+
+    /// Shows the values of the past whatever their rights were, to all users, also with
+    /// [`impersonate`](Self::impersonate). Data that [`redaction`](Self::redaction) hides stay
+    /// hidden. Default: `false`.
+    pub const fn history_all_data(mut self, shown: bool) -> Self {
+        self.history_all_data = shown;
+        self
+    }
+
     /// Sets the limits. Default: those of [`Limits::new`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -240,6 +279,7 @@ pub struct Limits {
     pub(crate) transfers: usize,
     pub(crate) upload: u64,
     pub(crate) journals: usize,
+    pub(crate) history: HistoryLimits,
 }
 
 impl Default for Limits {
@@ -270,6 +310,11 @@ impl Limits {
             transfers: 4,
             upload: 64 << 20,
             journals: 8,
+            history: HistoryLimits {
+                bytes: 8 << 30,
+                time: Duration::from_secs(30),
+                memory: 256 << 20,
+            },
         }
     }
 
@@ -332,9 +377,10 @@ impl Limits {
         self
     }
 
-    /// Sets the number of backups, comparisons and restores at the same time, and the size of an
-    /// uploaded file in bytes. Opened, a file may have 16 times that size. At most 8 uploaded files
-    /// are kept, each for 10 minutes. With 0, there are none. Default: 4 and 64 MiB.
+    /// Sets the number of backups, comparisons, restores and pages of the past at the same time,
+    /// and the size of an uploaded file in bytes. Opened, a file may have 16 times that size. At
+    /// most 8 uploaded files are kept, each for 10 minutes. With 0, there are none. Default: 4 and
+    /// 64 MiB.
     pub const fn transfers(mut self, at_once: usize, upload: u64) -> Self {
         self.transfers = at_once;
         self.upload = upload;
@@ -345,6 +391,15 @@ impl Limits {
     /// 4 MiB of memory for values. With 0, no changes are recorded. Default: 8.
     pub const fn journals(mut self, paths: usize) -> Self {
         self.journals = paths;
+        self
+    }
+
+    /// Sets the limits of a page of the past: the bytes of logs and of uncompressed snapshots that
+    /// it reads, the time that it takes, and the memory of the nodes in bytes. A page says what it
+    /// has not read. Pages of the past are counted with the [transfers](Self::transfers). Default:
+    /// 8 GiB, 30 s and 256 MiB.
+    pub const fn history(mut self, bytes: u64, time: Duration, memory: usize) -> Self {
+        self.history = HistoryLimits { bytes, time, memory };
         self
     }
 }

@@ -40,7 +40,7 @@ fn unguarded_router(web: Arc<Web>) -> Router {
 }
 
 /// Returns the pages of nodes, by the starts of their addresses.
-fn pages_of_nodes() -> [(&'static str, MethodRouter<Arc<Web>>); 8] {
+fn pages_of_nodes() -> [(&'static str, MethodRouter<Arc<Web>>); 9] {
     [
         ("/tree", get(pages::tree)),
         ("/node", get(pages::node).post(pages::change)),
@@ -50,9 +50,10 @@ fn pages_of_nodes() -> [(&'static str, MethodRouter<Arc<Web>>); 8] {
         ("/services", get(pages::services)),
         // Searches.
         ("/search", get(pages::search)),
-        // Backups, comparisons and changes.
+        // Backups, comparisons, changes and the past.
         ("/data", get(pages::data).post(pages::data_form)),
         ("/changes", get(pages::journal)),
+        ("/history", get(pages::history).post(pages::history_form)),
     ]
 }
 
@@ -76,7 +77,7 @@ fn routes() -> Router<Arc<Web>> {
         .route("/api/v1/ensemble/watch", get(api::watch_ensemble));
     let others = other_pages().into_iter();
     let routes = others.fold(routes, |routes, (address, methods)| routes.route(address, methods));
-    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 10] = [
+    let of_nodes: [(&str, MethodRouter<Arc<Web>>); 11] = [
         ("/raw", get(pages::raw)),
         ("/api/v1/node", get(pages::node).put(api::put).post(api::post).delete(api::delete)),
         ("/api/v1/children", get(pages::tree)),
@@ -85,6 +86,7 @@ fn routes() -> Router<Arc<Web>> {
         ("/api/v1/recipes", get(pages::recipes)),
         ("/api/v1/services", get(pages::services)),
         ("/api/v1/search", get(pages::search)),
+        ("/api/v1/history", get(pages::history)),
         ("/api/v1/backup", get(api::backup)),
         ("/api/v1/changes", get(api::changes)),
     ];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zk_curator::internal::Locked;
@@ -11,11 +12,12 @@ use zk_curator::{ClientInfo, CuratorFramework};
 use crate::changes::Changes;
 use crate::destinations::Destinations;
 use crate::ensemble::EnsembleSampler;
+use crate::history::{HistorySource, PastView};
 use crate::impersonation::Impersonation;
 use crate::journal::Journals;
 use crate::live::{Hub, MemoKey, SharedRead};
 use crate::options::{Probe, WebOptions};
-use crate::problem::{Problem, RequestResult};
+use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::reads::{
     CardRead, Growth, Listing, ListingQuery, NodeRead, RecipesRead, ServicesRead, SessionCache,
     WhyRead, list, read_card, read_node, read_recipes, read_services, read_why,
@@ -66,10 +68,13 @@ pub(crate) struct Web {
     /// The running searches: one of each user.
     pub(crate) searches: Arc<StreamLimits>,
     pub(crate) search_limits: SearchLimits,
-    /// The places for backups, comparisons and restores.
+    /// The places for backups, comparisons, restores and reads of the past.
     pub(crate) transfers: Arc<Semaphore>,
     pub(crate) uploads: Arc<Uploads>,
     pub(crate) journals: Arc<Journals>,
+    /// The files of the past, if there are any.
+    history: Option<Arc<HistorySource>>,
+    history_all_data: bool,
     /// The sessions of the users, if each has one.
     pub(crate) impersonation: Option<Impersonation>,
     /// The identities of the session with this epoch.
@@ -115,6 +120,8 @@ impl Web {
             transfers: Arc::new(Semaphore::new(limits.transfers)),
             uploads: Arc::new(Uploads::new(limits.upload)),
             journals: Journals::new(zk.clone(), redaction.clone(), limits.journals),
+            history: HistorySource::new(options.history, limits.history).map(Arc::new),
+            history_all_data: options.history_all_data,
             redaction,
             impersonation,
             identity: Locked::default(),
@@ -150,6 +157,8 @@ impl Web {
             transfers: Arc::clone(&self.transfers),
             uploads: Arc::clone(&self.uploads),
             journals: Journals::new(zk.clone(), self.redaction.clone(), self.journals.most()),
+            history: self.history.clone(),
+            history_all_data: self.history_all_data,
             impersonation: None,
             identity: Locked::default(),
         }
@@ -257,6 +266,19 @@ impl Web {
             let detail = "The settings of this explorer do not let it ask the servers.";
             Problem::forbidden("The servers are not asked", detail)
         })
+    }
+
+    /// Returns the files of the past, if the operator has named any.
+    pub(crate) fn history(&self) -> RequestResult<&Arc<HistorySource>> {
+        self.history.as_ref().ok_or_else(|| {
+            let detail = "This explorer has no logs of a server: its operator can name them.";
+            Problem::new(StatusCode::NOT_FOUND, ProblemKind::Usage, "No history", detail)
+        })
+    }
+
+    /// Returns what is shown of the past.
+    pub(crate) fn past_view(&self) -> PastView {
+        PastView::new(self.zk.server_path("/"), self.redaction.clone(), self.history_all_data)
     }
 
     /// Returns the means to change nodes, if that is allowed.

@@ -8,13 +8,13 @@ use zk_curator_ops::ensemble::rolling::{
     RollingRestartError, RollingRow,
 };
 use zk_curator_ops::ensemble::words::FourLetterWord;
+use zk_curator_ops::past::TimeOrAge;
 use zk_curator_ops::text::shell_word;
 
 use crate::app::App;
 use crate::captured;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, OutputColumn, Rows, number, text, time};
-use crate::past::TimeOrAge;
 use crate::probe::{self, ProbeArguments};
 use crate::restart_command::{self, RestartCommand};
 use crate::stop::{Handled, StopRequest, Stops};
@@ -82,7 +82,7 @@ const COLUMNS: &[OutputColumn] = &[
 
 /// Parses a time, or the time since then.
 fn since(text: &str) -> Result<Duration, String> {
-    match text.parse::<TimeOrAge>()? {
+    match text.parse::<TimeOrAge>().map_err(|error| error.to_string())? {
         TimeOrAge::Age(age) => Ok(age),
         TimeOrAge::Time(time) => SystemTime::now()
             .duration_since(time)

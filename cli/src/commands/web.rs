@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use zk_curator::{CuratorFramework, ErrorKind};
+use zk_curator_ops::history::Files;
 use zk_curator_web::{
     Impersonation, Network, NewToken, Redaction, RedactionError, Users, WebOptions, router,
 };
@@ -31,6 +32,9 @@ Browsers have to call the server by localhost, its address, or a --host.
 
 The file of --users has a line for each token: a name, and the SHA-256 of the token. --new-token \
 makes a token and its line. Only its owner may read the file.
+
+With --history, names, sizes and sessions of the past are shown to all users. A value is shown if \
+the rights of that time let everyone read it: the files do not know the users.
 
 Changes are recorded on standard error, with the user, the path and the size. Ctrl-C and TERM end \
 the server: live pages end, and requests have 10 seconds to finish.
@@ -78,6 +82,13 @@ pub(crate) struct Web {
     /// State that a proxy in front of the server uses HTTPS: cookies are then marked as secure
     #[arg(long)]
     behind_https: bool,
+    /// Show the past of nodes, from the transaction logs and snapshots of one server: its data
+    /// directory, and its log directory if it is another one. Repeatable
+    #[arg(long, value_name = "DIR")]
+    history: Vec<PathBuf>,
+    /// Show the values of the past whatever their rights were, to all users
+    #[arg(long, requires = "history")]
+    history_all_data: bool,
     /// Hide the data of nodes whose paths match, in place of the default patterns. Repeatable
     /// [default: **/password* and **/secrets/**]
     #[arg(long, value_name = "GLOB")]
@@ -221,6 +232,11 @@ impl Web {
             options = options.proxy_user_header(header).map_err(|error| usage(&error))?;
         }
         options = options.trusted_proxies(self.trusted_proxies.iter().copied());
+        if !self.history.is_empty() {
+            // Each page finds the files again: a running server adds and removes some.
+            Files::find(&self.history)?;
+            options = options.history(&self.history).history_all_data(self.history_all_data);
+        }
         if !self.redact.is_empty() {
             let redaction = Redaction::new(&self.redact);
             let redaction = redaction.map_err(|error: RedactionError| {

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use zk_curator_ops::text::rfc3339_millis;
-pub(crate) use zk_curator_ops::text::{duration, millis, now_ms, rfc3339, since, size};
+pub(crate) use zk_curator_ops::text::{
+    duration, millis, now_ms, rfc3339, rfc3339_millis as exact, since, size,
+};
 
 use crate::output::Cell;
 
@@ -12,11 +13,6 @@ use crate::output::Cell;
 pub(crate) fn cell(ms: i64) -> Cell {
     let Some(text) = rfc3339(ms) else { return Cell::from(ms) };
     Cell::new(text.replace('T', " ").trim_end_matches('Z'), text)
-}
-
-/// Returns a time in milliseconds since 1970 in RFC 3339, in UTC and to the millisecond.
-pub(crate) fn exact(ms: i64) -> String {
-    rfc3339_millis(ms).unwrap_or_else(|| ms.to_string())
 }
 
 /// Returns a duration: in words, and in milliseconds for programs.

@@ -235,3 +235,20 @@ async fn pages_are_served_over_https() {
     web.signal(Signal::SIGTERM);
     assert_eq!(web.finish().await.code, Some(0));
 }
+
+#[tokio::test]
+async fn the_past_is_read_from_a_directory() {
+    let zkc = Zkc::start().await;
+    let none = [&WEB[..], &["--history", "none"]].concat();
+    let told = zkc.run(&none).await.fails(2);
+    assert!(told.contains("none"), "{told}");
+    let directory = zkc.file("zk");
+    crate::history::incident().write(&directory);
+    let directory = directory.to_str().unwrap();
+    let (web, address) = start(&zkc, &["--history", directory]).await;
+    let page = ask(&address, "GET /history/config HTTP/1.1", "").await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("a client deleted it") && page.contains("ci-7:22"), "{page}");
+    web.signal(Signal::SIGTERM);
+    assert_eq!(web.finish().await.code, Some(0));
+}

@@ -12,6 +12,8 @@ pub(super) const NONE: NodeId = NodeId::MAX;
 
 /// The number of nodes in a chunk.
 const CHUNK: usize = 4096;
+/// The memory of a node without its name and its data, in bytes.
+const NODE: usize = 120;
 /// The bit of `name_length` for data that is Java's `null`.
 const NULL_DATA: u32 = 1 << 31;
 
@@ -55,6 +57,11 @@ impl ArenaNode {
         };
         node.fill(name.as_bytes(), data);
         node
+    }
+
+    /// Returns the memory in bytes, with that of its places in the tables.
+    pub(super) fn memory(&self) -> usize {
+        NODE + self.content.len()
     }
 
     pub(super) fn name(&self) -> &[u8] {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::budget::ReadBudget;
 use super::continuity::{Gap, is_first};
 use super::error::{Error, Result};
 use super::files::{Files, LogFile, SnapshotFile};
@@ -19,6 +20,7 @@ pub(super) struct PassSettings {
     pub(super) computes_digests: bool,
     pub(super) skips_damaged: bool,
     pub(super) max_record: usize,
+    pub(super) budget: ReadBudget,
 }
 
 impl Default for PassSettings {
@@ -28,6 +30,7 @@ impl Default for PassSettings {
             computes_digests: false,
             skips_damaged: false,
             max_record: DEFAULT_MAX_RECORD,
+            budget: ReadBudget::unlimited(),
         }
     }
 }
@@ -36,12 +39,13 @@ impl PassSettings {
     /// Opens a log.
     pub(super) fn log(&self, file: &LogFile) -> Result<Log> {
         let log = Log::open(&file.path)?.max_record(self.max_record);
-        Ok(log.skip_damaged(self.skips_damaged))
+        Ok(log.skip_damaged(self.skips_damaged).within(self.budget.clone()))
     }
 
     /// Returns a reader of all logs.
     pub(super) fn logs(&self, files: &Files) -> Logs {
-        Logs::new(files).max_record(self.max_record).skip_damaged(self.skips_damaged)
+        let logs = Logs::new(files).max_record(self.max_record);
+        logs.skip_damaged(self.skips_damaged).within(self.budget.clone())
     }
 }
 
@@ -64,7 +68,8 @@ pub(super) struct Base {
 impl Base {
     /// Loads a snapshot.
     fn load(file: &SnapshotFile, settings: &PassSettings) -> Result<Self> {
-        let mut snapshot = Snapshot::open(&file.path)?.max_record(settings.max_record);
+        let snapshot = Snapshot::open(&file.path)?.max_record(settings.max_record);
+        let mut snapshot = snapshot.within(settings.budget.clone());
         let mut tree = Tree::new(settings.scope.clone(), settings.computes_digests);
         for session in snapshot.sessions() {
             tree.load_session(session);
@@ -73,6 +78,7 @@ impl Base {
             let loaded = tree.load(&node);
             let damaged = |damage| Error::damaged(&file.path, snapshot.offset(), damage);
             loaded.map_err(damaged)?;
+            settings.budget.hold(tree.bytes())?;
         }
         let end = snapshot.end().unwrap_or_default();
         Ok(Self {

@@ -109,6 +109,9 @@ pub struct NodeState {
     pub data: Option<Bytes>,
     /// The owner, which tells the kind of the node.
     pub owner: Option<Owner>,
+    /// `true` if its ACL lets every client read the data: see
+    /// [`AclList::lets_anyone_read`](super::AclList::lets_anyone_read).
+    pub anyone_reads: Option<bool>,
 }
 
 /// The reason why a node was deleted, as far as the log tells it.

@@ -126,6 +126,9 @@ impl Changes {
             let tracked = self.tracked.as_mut().filter(|tracked| zxid > tracked.zxid);
             self.selection.collect(&record, tracked, &mut self.ready);
         }
+        if let Some(tracked) = &self.tracked {
+            self.settings.budget.hold(tracked.tree.bytes())?;
+        }
         Ok(true)
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use zk_curator_proto::DecodeError;
 
 use super::continuity::Gap;
+use super::limit::ReadLimit;
 
 /// The result of reading the files of a server.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -122,10 +123,19 @@ pub enum Error {
         /// The gap.
         gap: Gap,
     },
+    /// A [`ReadBudget`](super::ReadBudget) has ended the read.
+    #[error("the files were not read to their end: {limit}")]
+    Limit {
+        /// The limit.
+        limit: ReadLimit,
+    },
 }
 
 impl Error {
     pub(super) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        if let Some(limit) = source.get_ref().and_then(|inner| inner.downcast_ref::<ReadLimit>()) {
+            return Self::Limit { limit: *limit };
+        }
         if source.kind() == io::ErrorKind::NotFound {
             return Self::Removed { path: path.to_owned() };
         }

@@ -5,6 +5,8 @@ use std::io::{self, Read};
 
 use simd_adler32::Adler32;
 
+use super::budget::ReadBudget;
+
 /// The number of bytes that are read at a time.
 const READ: usize = 1 << 20;
 
@@ -19,12 +21,13 @@ pub(super) struct Feed {
     checksum: Adler32,
     /// The position of the first byte of `bytes` in the stream.
     start: u64,
+    pub(super) budget: ReadBudget,
 }
 
 impl Feed {
     pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
-        let (bytes, checksum) = (Vec::new(), Adler32::new());
-        Self { input, bytes, consumed: 0, summed: 0, checksum, start: 0 }
+        let (bytes, checksum, budget) = (Vec::new(), Adler32::new(), ReadBudget::unlimited());
+        Self { input, bytes, consumed: 0, summed: 0, checksum, start: 0, budget }
     }
 
     /// Returns the position in the stream, in bytes.
@@ -48,6 +51,7 @@ impl Feed {
         self.start += self.consumed as u64;
         (self.consumed, self.summed) = (0, 0);
         let missing = wanted.max(READ) - self.bytes.len();
+        self.budget.spend(missing.min(READ))?;
         self.bytes.reserve(missing.min(READ));
         self.input.by_ref().take(missing as u64).read_to_end(&mut self.bytes)?;
         Ok(self.bytes.len() >= wanted)

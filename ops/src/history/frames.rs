@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::budget::ReadBudget;
 use super::error::Damage;
 use super::records::HEADER;
 use super::window::Window;
@@ -71,6 +72,10 @@ pub(super) struct Frames {
 impl Frames {
     pub(super) const fn new(window: Window, max_record: usize) -> Self {
         Self { window, max_record }
+    }
+
+    pub(super) fn set_budget(&mut self, budget: ReadBudget) {
+        self.window.budget = budget;
     }
 
     pub(super) fn file_length(&self) -> io::Result<u64> {

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use zk_curator::SessionId;
 
 use super::base::PassSettings;
+use super::budget::ReadBudget;
 use super::change::Operation;
 use super::changes::Changes;
 use super::error::Result;
@@ -118,6 +119,12 @@ impl Index {
     /// [`DEFAULT_MAX_RECORD`](super::DEFAULT_MAX_RECORD).
     pub fn max_record(mut self, bytes: usize) -> Self {
         self.settings.max_record = bytes;
+        self
+    }
+
+    /// Sets the limits of the reads. Default: none.
+    pub fn budget(mut self, budget: &ReadBudget) -> Self {
+        self.settings.budget = budget.clone();
         self
     }
 

@@ -54,6 +54,18 @@ impl<'a> AclList<'a> {
         self.bytes == NULL
     }
 
+    /// Returns `true` if every client may read the node: because of an entry for `world:anyone`, or
+    /// because the list is Java's `null`.
+    #[must_use]
+    pub fn lets_anyone_read(self) -> bool {
+        let mut input = Cursor::new(self.bytes);
+        match input.count(Self::MIN_ENTRY, "acl") {
+            Ok(None) => true,
+            Ok(Some(count)) => (0..count).any(|_| is_read_by_anyone(&mut input).unwrap_or(false)),
+            Err(_) => false,
+        }
+    }
+
     /// Returns the entries. Java's `null` is [`Acl::open_unsafe`].
     ///
     /// # Errors
@@ -76,6 +88,14 @@ impl<'a> AclList<'a> {
         }
         Ok(entries)
     }
+}
+
+/// Reads an entry of an ACL. Returns `true` if it lets every client read.
+fn is_read_by_anyone(input: &mut Cursor<'_>) -> Result<bool, DecodeError> {
+    let permissions = Permissions::from_bits(input.i32("acl.perms")?);
+    let (scheme, id) = (input.buffer("acl.scheme")?, input.buffer("acl.id")?);
+    let is_anyone = scheme == Some(&b"world"[..]) && id == Some(&b"anyone"[..]);
+    Ok(is_anyone && permissions.contains(Permissions::READ))
 }
 
 /// Omits the identities: those of the scheme `digest` are derived from passwords.

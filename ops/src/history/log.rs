@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::budget::ReadBudget;
 use super::continuity::epoch;
 use super::error::{Damage, Error, Result};
 use super::frames::{FILE_HEADER, Frame, Framed, Frames, MIN_FRAME};
@@ -128,6 +129,12 @@ impl Log {
     #[must_use]
     pub const fn skip_damaged(mut self, skip: bool) -> Self {
         self.skips_damaged = skip;
+        self
+    }
+
+    /// Sets the budget of the bytes that are read from here on.
+    pub(super) fn within(mut self, budget: ReadBudget) -> Self {
+        self.frames.set_budget(budget);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::budget::ReadBudget;
 use super::error::{Error, Result};
 use super::files::{Files, LogFile};
 use super::log::{DEFAULT_MAX_RECORD, Log, LogEnd, Skipped};
@@ -24,6 +25,7 @@ pub struct Logs {
     max_record: usize,
     skips_damaged: bool,
     passes_removed: bool,
+    budget: ReadBudget,
     /// The damaged ranges of the files before the current one.
     skipped: Vec<Skipped>,
     /// The files that became shorter while they were followed.
@@ -42,6 +44,7 @@ impl Logs {
             max_record: DEFAULT_MAX_RECORD,
             skips_damaged: false,
             passes_removed: false,
+            budget: ReadBudget::unlimited(),
             skipped: Vec::new(),
             shortened: Vec::new(),
         }
@@ -74,6 +77,12 @@ impl Logs {
     /// show the gap.
     pub(super) const fn pass_removed(mut self) -> Self {
         self.passes_removed = true;
+        self
+    }
+
+    /// Sets the budget of the bytes that are read.
+    pub(super) fn within(mut self, budget: ReadBudget) -> Self {
+        self.budget = budget;
         self
     }
 
@@ -130,7 +139,8 @@ impl Logs {
                     Err(Error::Removed { .. }) if self.passes_removed => continue,
                     log => log?.max_record(self.max_record),
                 };
-                self.current = Some(log.skip_damaged(self.skips_damaged));
+                let log = log.skip_damaged(self.skips_damaged);
+                self.current = Some(log.within(self.budget.clone()));
             }
             let Some(log) = &mut self.current else { return Ok(false) };
             if log.advance()? {

@@ -66,6 +66,7 @@
 //! again leads to the right tree.
 //!
 //! # Bounds
+//! [`ReadBudget`] limits the bytes, the time and the memory of reads, and stops them.
 //! A record or field is at most [`DEFAULT_MAX_RECORD`] bytes long, which can be set. Memory is
 //! allocated for bytes of the files, not for what a length field announces. A log or snapshot is
 //! read in a window of 1 MiB, or of the longest record. A tree takes about 120 bytes for each node,
@@ -85,6 +86,7 @@
 mod acls;
 mod arena;
 mod base;
+mod budget;
 mod change;
 mod changes;
 mod check;
@@ -94,16 +96,19 @@ mod diff;
 mod digest;
 mod ends;
 pub(crate) mod error;
+mod explain;
 mod feed;
 mod files;
 mod follow;
 mod frames;
 mod identity;
 mod index;
+mod limit;
 mod lists;
 mod log;
 mod logs;
 mod lookup;
+mod moment;
 mod player;
 mod purge;
 mod recipe_names;
@@ -111,6 +116,7 @@ mod records;
 mod replay;
 mod scope;
 mod selection;
+mod sentences;
 #[cfg(feature = "serde")]
 mod serial;
 mod sessions;
@@ -129,6 +135,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use budget::ReadBudget;
 pub use change::{Change, DeletionCause, Moment, MultiPlace, NodeState, Operation, SessionEnd};
 pub use changes::Changes;
 pub use check::{Check, CheckReport, GapReport, LogReport, SnapshotReport};
@@ -136,13 +143,16 @@ pub use comparison::{DigestMismatch, DigestReport};
 pub use continuity::Gap;
 pub use diff::{Diff, Difference};
 pub use error::{Damage, Error, Result};
+pub use explain::{Explained, Explanation};
 pub use files::{Files, LogFile, Packing, SnapshotFile};
 pub use follow::{Follow, FollowEvent};
 pub use identity::ClientIdentity;
 pub use index::Index;
+pub use limit::ReadLimit;
 pub use lists::{AclList, Paths, PathsIter};
 pub use log::{DEFAULT_MAX_RECORD, Log, LogEnd, Skipped};
 pub use logs::Logs;
+pub use moment::MomentError;
 pub use recipe_names::RecipeNode;
 pub use records::{
     Applied, CreateKind, CreateTxn, MultiTxn, Parts, Record, SetAclTxn, SetDataTxn, TreeDigest,

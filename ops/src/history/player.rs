@@ -109,6 +109,7 @@ impl Player {
             }
             let Some(record) = self.logs.record()? else { break };
             let fits = self.tree.apply(&record);
+            self.settings.budget.hold(self.tree.bytes())?;
             if !fits && self.fuzzy_until.is_some_and(|until| zxid > until) {
                 self.misfits += 1;
             }

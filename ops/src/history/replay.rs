@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::base::{Base, PassSettings};
+use super::budget::ReadBudget;
 use super::comparison::DigestReport;
 use super::continuity::Gap;
 use super::error::Result;
@@ -109,6 +110,19 @@ impl Replay {
     /// [`DEFAULT_MAX_RECORD`](super::DEFAULT_MAX_RECORD).
     pub const fn max_record(mut self, bytes: usize) -> Self {
         self.settings.max_record = bytes;
+        self
+    }
+
+    /// Restricts the tree to a node and its children, without the nodes below the children. Several
+    /// calls select several nodes.
+    pub fn shallow(mut self, path: &str) -> Self {
+        self.settings.scope.add_shallow(path);
+        self
+    }
+
+    /// Sets the limits of the reads. Default: none.
+    pub fn budget(mut self, budget: &ReadBudget) -> Self {
+        self.settings.budget = budget.clone();
         self
     }
 

@@ -7,6 +7,8 @@ pub(super) struct Scope {
     exact: Vec<String>,
     /// These nodes and all nodes below them.
     below: Vec<String>,
+    /// These nodes and their children.
+    shallow: Vec<String>,
 }
 
 impl Scope {
@@ -18,10 +20,15 @@ impl Scope {
         self.below.push(canonical(path).to_owned());
     }
 
+    pub(super) fn add_shallow(&mut self, path: &str) {
+        self.shallow.push(canonical(path).to_owned());
+    }
+
     /// Returns `true` if all nodes are selected.
     pub(super) fn is_all(&self) -> bool {
         let is_root = |path: &String| path.is_empty();
-        (self.exact.is_empty() && self.below.is_empty()) || self.below.iter().any(is_root)
+        let is_empty = self.exact.is_empty() && self.below.is_empty() && self.shallow.is_empty();
+        is_empty || self.below.iter().any(is_root)
     }
 
     /// Returns `true` if the node is selected.
@@ -30,11 +37,12 @@ impl Scope {
         self.is_all()
             || self.exact.iter().any(|exact| exact == path)
             || self.below.iter().any(|top| is_within(path, top))
+            || self.shallow.iter().any(|top| path == top || is_child(path, top))
     }
 
     /// Returns `true` if the node is selected, or is an ancestor of selected nodes.
     pub(super) fn keeps(&self, path: &str) -> bool {
-        let selected = || self.exact.iter().chain(&self.below);
+        let selected = || self.exact.iter().chain(&self.below).chain(&self.shallow);
         self.contains(path) || selected().any(|top| is_within(top, canonical(path)))
     }
 }
@@ -48,6 +56,11 @@ pub(super) fn canonical(path: &str) -> &str {
 /// Returns `true` for a node and for all nodes below it. Both paths are canonical.
 pub(super) fn is_within(path: &str, top: &str) -> bool {
     path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns `true` for a child of a node. Both paths are canonical.
+fn is_child(path: &str, parent: &str) -> bool {
+    path.rsplit_once('/').is_some_and(|(above, _)| above == parent)
 }
 
 #[cfg(test)]
@@ -75,5 +88,19 @@ mod tests {
         }
         scope.add_below("/");
         assert!(scope.is_all());
+    }
+
+    #[test]
+    fn a_shallow_scope_ends_with_the_children() {
+        for (top, selected, others) in [
+            ("/a/b", ["/a/b", "/a/b/c"], ["/a", "/a/b/c/d", "/a/bc", "/"]),
+            ("/", ["", "/c"], ["/a/b", "/c/d", "/c/d/e", "/a/b/c"]),
+        ] {
+            let mut scope = Scope::default();
+            scope.add_shallow(top);
+            assert!(!scope.is_all());
+            assert!(selected.iter().all(|path| scope.contains(path)), "{top}");
+            assert!(!others.iter().any(|path| scope.contains(path)), "{top}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use zk_curator::SessionId;
 use zk_curator_proto::OpCode;
 
 use super::change::{Change, DeletionCause, Moment, MultiPlace, NodeState, Operation, SessionEnd};
+use super::lists::AclList;
 use super::records::{Record, Txn, TxnHeader};
 use super::scope::Scope;
 use super::stat::Owner;
@@ -60,6 +61,8 @@ impl Tracked {
             return NodeState::default();
         }
         let owner = Some(node.stat.owner());
+        // An ACL that was never changed is that of the creation.
+        let acl = self.tree.acl(node.acl).filter(|_| is_settled || node.stat.aversion == 0);
         if !is_settled && node.stat.mzxid >= zxid {
             return NodeState { owner, ..NodeState::default() };
         }
@@ -69,6 +72,7 @@ impl Tracked {
             size: Some(node.data().map_or(0, <[u8]>::len)),
             data: node.data().filter(|_| with_data).map(Bytes::copy_from_slice),
             owner,
+            anyone_reads: acl.map(AclList::lets_anyone_read),
         }
     }
 }
@@ -147,10 +151,11 @@ impl Selection {
         };
         match txn {
             Txn::Create(create) => {
-                let owner = create.owner(header.session);
+                let owner = Some(create.owner(header.session));
                 let (version, aversion) = (Some(0), Some(0));
+                let anyone_reads = Some(create.acl.lets_anyone_read());
                 let state =
-                    NodeState { version, aversion, owner: Some(owner), ..NodeState::default() };
+                    NodeState { version, aversion, owner, anyone_reads, ..NodeState::default() };
                 change.after = Some(self.with(state, create.data));
             }
             Txn::Delete { path } => {
@@ -169,7 +174,9 @@ impl Selection {
             }
             Txn::SetAcl(set) => {
                 let mut before = before(set.path);
-                let after = NodeState { aversion: Some(set.version), ..before.clone() };
+                let (aversion, anyone_reads) =
+                    (Some(set.version), Some(set.acl.lets_anyone_read()));
+                let after = NodeState { aversion, anyone_reads, ..before.clone() };
                 before.aversion = Some(set.version.wrapping_sub(1));
                 (change.before, change.after) = (Some(before), Some(after));
             }

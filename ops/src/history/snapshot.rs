@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use zk_curator::SessionId;
 use zk_curator_proto::DecodeError;
 
+use super::budget::ReadBudget;
 use super::error::{Damage, Error, Result};
 use super::feed::Feed;
 use super::files::Packing;
@@ -131,6 +132,12 @@ impl Snapshot {
     #[must_use]
     pub const fn max_record(mut self, bytes: usize) -> Self {
         self.max_field = bytes;
+        self
+    }
+
+    /// Sets the budget of the bytes that are read from here on.
+    pub(super) fn within(mut self, budget: ReadBudget) -> Self {
+        self.feed.budget = budget;
         self
     }
 

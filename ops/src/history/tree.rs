@@ -37,6 +37,8 @@ pub struct Tree {
     /// The digest of the tree, if it is computed.
     digest: Option<u64>,
     pub(super) scope: Scope,
+    /// The memory of the nodes, in bytes.
+    bytes: usize,
     /// The parent of the last node that came from a snapshot.
     last_parent: (String, NodeId),
 }
@@ -54,6 +56,7 @@ impl Tree {
             ephemerals: HashMap::new(),
             digest: (has_digest && scope.is_all()).then_some(0),
             scope,
+            bytes: 0,
             last_parent: (String::new(), ROOT),
         };
         let acl = tree.acls.intern(AclList::null());
@@ -87,6 +90,11 @@ impl Tree {
     #[must_use]
     pub const fn digest(&self) -> Option<u64> {
         self.digest
+    }
+
+    /// Returns the memory of the nodes, in bytes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds a node of a snapshot.
@@ -295,6 +303,7 @@ impl Tree {
     /// Adds a node to the children of its parent.
     fn insert(&mut self, path: &str, node: ArenaNode) {
         let (parent, owner) = (node.parent, node.stat.owner());
+        self.bytes += node.memory();
         let id = self.nodes.insert(node);
         let first = self.nodes[parent].first_child;
         self.nodes[id].next = first;
@@ -341,6 +350,7 @@ impl Tree {
             if let Some(digest) = &mut self.digest {
                 *digest = digest.wrapping_sub(self.nodes[id].digest.into());
             }
+            self.bytes = self.bytes.saturating_sub(self.nodes[id].memory());
             self.nodes.remove(id);
         }
         self.last_parent = (String::new(), ROOT);
@@ -349,7 +359,9 @@ impl Tree {
     /// Changes a node, and the digest with it.
     fn update(&mut self, id: NodeId, path: &str, change: impl FnOnce(&mut ArenaNode)) {
         let node = &mut self.nodes[id];
+        let memory = node.memory();
         change(node);
+        self.bytes = (self.bytes + node.memory()).saturating_sub(memory);
         if let Some(digest) = &mut self.digest {
             let after = node_digest(path, node.data(), &node.stat);
             let before = std::mem::replace(&mut node.digest, after);

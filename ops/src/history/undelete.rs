@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use super::budget::ReadBudget;
 use super::continuity::Gap;
 use super::error::{Error, Result};
 use super::files::Files;
@@ -51,6 +52,7 @@ pub struct Undelete {
     at: Option<At>,
     skips_damaged: bool,
     max_record: usize,
+    budget: ReadBudget,
 }
 
 /// Nodes that were recovered from the files of a server.
@@ -95,6 +97,7 @@ impl Undelete {
             at: None,
             skips_damaged: false,
             max_record: super::DEFAULT_MAX_RECORD,
+            budget: ReadBudget::unlimited(),
         }
     }
 
@@ -119,6 +122,12 @@ impl Undelete {
         self
     }
 
+    /// Sets the limits of the reads. Default: none.
+    pub fn budget(mut self, budget: &ReadBudget) -> Self {
+        self.budget = budget.clone();
+        self
+    }
+
     /// Reads the files, and rebuilds the nodes.
     ///
     /// # Errors
@@ -133,7 +142,8 @@ impl Undelete {
         let before = deletion.as_ref().map(Deletion::before);
         let at = self.at.or(before).unwrap_or(At::Latest);
         let replay = Replay::new(&self.files).below(&self.path).max_record(self.max_record);
-        let replayed = replay.skip_damaged(self.skips_damaged).run(at)?;
+        let replay = replay.skip_damaged(self.skips_damaged).budget(&self.budget);
+        let replayed = replay.run(at)?;
         if replayed.tree.get(&self.path).is_none() {
             return Err(Error::NoSuchNode { path: self.path.clone(), zxid: replayed.zxid });
         }
@@ -145,7 +155,7 @@ impl Undelete {
     }
 
     fn last_deletion(&self) -> Result<(Deletion, Vec<Gap>)> {
-        let index = Index::new(&self.files).max_record(self.max_record);
+        let index = Index::new(&self.files).max_record(self.max_record).budget(&self.budget);
         let mut fate = index.skip_damaged(self.skips_damaged).fate(&self.path)?;
         let not_deleted = || Error::NotDeleted { path: self.path.clone() };
         Ok((fate.deletions.pop().ok_or_else(not_deleted)?, fate.gaps))

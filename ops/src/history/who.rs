@@ -12,6 +12,7 @@ use super::error::{Error, Result};
 use super::files::SnapshotFile;
 use super::identity::ClientIdentity;
 use super::index::Index;
+use super::lists::AclList;
 use super::log::Skipped;
 use super::recipe_names::RecipeNode;
 use super::records::{Record, Txn};
@@ -103,6 +104,8 @@ pub struct EphemeralHistory {
     pub created: Option<Moment>,
     /// Its deletion; `None` if it was not deleted within the logs.
     pub deleted: Option<Moment>,
+    /// `true` if its last ACL lets every client read the data; `None` if the files do not tell it.
+    pub anyone_reads: Option<bool>,
 }
 
 impl Deletion {
@@ -248,11 +251,13 @@ impl Index {
 
     fn ephemerals_in(&self, file: &SnapshotFile, session: SessionId) -> Result<Ephemerals> {
         let mut ephemerals = Ephemerals::of(session);
-        let mut snapshot = Snapshot::open(&file.path)?.max_record(self.settings.max_record);
+        let snapshot = Snapshot::open(&file.path)?.max_record(self.settings.max_record);
+        let mut snapshot = snapshot.within(self.settings.budget.clone());
         while let Some(node) = snapshot.next_node()? {
             if node.stat.owner() == Owner::Session(session) {
                 let created = Moment { zxid: node.stat.czxid, time_ms: node.stat.ctime };
-                ephemerals.add(node.path, node.data, created);
+                let anyone_reads = node.acl.map(AclList::lets_anyone_read);
+                ephemerals.add(node.path, node.data, created, anyone_reads);
             }
         }
         Ok(ephemerals)
@@ -346,10 +351,17 @@ impl Ephemerals {
         Self { session, by_path: BTreeMap::new(), deleted: VecDeque::new(), count: 0 }
     }
 
-    fn add(&mut self, path: &str, data: Option<&[u8]>, created: Moment) {
+    fn add(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        created: Moment,
+        anyone_reads: Option<bool>,
+    ) {
         let (path, created) = (path.to_owned(), Some(created));
         let data = data.map(Bytes::copy_from_slice);
-        let history = EphemeralHistory { path: path.clone(), data, created, deleted: None };
+        let history =
+            EphemeralHistory { path: path.clone(), data, created, deleted: None, anyone_reads };
         let before = self.by_path.insert(path, history);
         // A node of a snapshot can be created again by the logs before it.
         self.count += u64::from(before.is_none_or(|before| before.created != created));
@@ -364,13 +376,21 @@ impl Ephemerals {
                 Txn::Create(create)
                     if create.owner(header.session) == Owner::Session(self.session) =>
                 {
-                    self.add(create.path, create.data, at);
+                    let anyone_reads = Some(create.acl.lets_anyone_read());
+                    self.add(create.path, create.data, at, anyone_reads);
                 }
                 Txn::SetData(set) => {
                     if let Some(node) = self.by_path.get_mut(set.path)
                         && node.exists_at(at)
                     {
                         node.data = set.data.map(Bytes::copy_from_slice);
+                    }
+                }
+                Txn::SetAcl(set) => {
+                    if let Some(node) = self.by_path.get_mut(set.path)
+                        && node.exists_at(at)
+                    {
+                        node.anyone_reads = Some(set.acl.lets_anyone_read());
                     }
                 }
                 Txn::Delete { path } => self.delete(path, at),

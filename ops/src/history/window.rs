@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
+use super::budget::ReadBudget;
+
 /// The number of bytes that are read at a time.
 const READ: usize = 1 << 20;
 
@@ -13,11 +15,12 @@ pub(super) struct Window {
     /// The position of the first byte of `bytes` in the file.
     start: u64,
     bytes: Vec<u8>,
+    pub(super) budget: ReadBudget,
 }
 
 impl Window {
     pub(super) const fn new(file: File) -> Self {
-        Self { file, start: 0, bytes: Vec::new() }
+        Self { file, start: 0, bytes: Vec::new(), budget: ReadBudget::unlimited() }
     }
 
     /// Returns the current length of the file, in bytes.
@@ -52,6 +55,7 @@ impl Window {
         let end = position + kept as u64;
         let left = self.file_length()?.saturating_sub(end);
         let missing = usize::try_from(left).unwrap_or(usize::MAX).min(wanted.max(READ) - kept);
+        self.budget.spend(missing)?;
         self.bytes.reserve(missing);
         self.file.seek(SeekFrom::Start(end))?;
         (&self.file).take(missing as u64).read_to_end(&mut self.bytes)?;

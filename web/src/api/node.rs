@@ -64,7 +64,7 @@ pub(crate) fn node_json(path: &str, node: &NodeRead, is_redacted: bool) -> Respo
 }
 
 /// The identities are those of the page: without hashes of passwords.
-fn acl_json(acl: &[Acl]) -> Value {
+pub(super) fn acl_json(acl: &[Acl]) -> Value {
     let line = |(line, entry): (AclLine, &Acl)| json!({ "identity": line.identity, "permissions": entry.permissions.bits() });
     acl_lines(acl).into_iter().zip(acl).map(line).collect()
 }

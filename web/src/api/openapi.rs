@@ -39,6 +39,7 @@ mod tests {
             "/ensemble/watch",
             "/search/{path}",
             "/changes/{path}",
+            "/history/{path}",
             "/backup/{path}",
             "/diff",
         ] {

@@ -48,6 +48,7 @@ pub(super) struct PageLink {
 }
 
 const ENSEMBLE: &str = "/ensemble";
+pub(super) const HISTORY: &str = "/history";
 /// The pages of the navigation. A new page gets a line here, and a route.
 const PAGES: &[(&str, &str)] = &[
     // In the order of the navigation.
@@ -56,6 +57,7 @@ const PAGES: &[(&str, &str)] = &[
     ("Services", "/services"),
     ("Ensemble", ENSEMBLE),
     ("Search", "/search"),
+    ("History", HISTORY),
     ("Help", "/help"),
 ];
 
@@ -138,9 +140,13 @@ fn is_known(web: &Web, viewer: &Viewer) -> bool {
 }
 
 /// Returns `true` if the explorer has a page. One that does not ask the servers has no page about
-/// them.
+/// them, and one without logs has none about the past.
 fn has_page(web: &Web, url: &str) -> bool {
-    url != ENSEMBLE || web.ensemble().is_ok()
+    match url {
+        ENSEMBLE => web.ensemble().is_ok(),
+        HISTORY => web.history().is_ok(),
+        _ => true,
+    }
 }
 
 fn connection_of(health: &ConnectionHealth) -> String {

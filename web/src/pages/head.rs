@@ -15,6 +15,8 @@ pub(super) struct Head {
     pub(super) node_url: String,
     pub(super) data_url: String,
     pub(super) changes_url: String,
+    /// Empty without a history.
+    pub(super) history_url: String,
     pub(super) why_url: String,
     pub(super) recipes_url: String,
     pub(super) services_url: String,
@@ -32,6 +34,7 @@ pub(super) enum View {
     Services,
     Data,
     Changes,
+    History,
 }
 
 impl View {
@@ -45,6 +48,7 @@ impl View {
             Self::Services => "/services",
             Self::Data => "/data",
             Self::Changes => "/changes",
+            Self::History => "/history",
         }
     }
 }
@@ -96,6 +100,7 @@ impl Head {
             node_url: at(View::Node),
             data_url: at(View::Data),
             changes_url: at(View::Changes),
+            history_url: web.history().map(|_| at(View::History)).unwrap_or_default(),
             why_url: at(View::Why),
             recipes_url: at(View::Recipes),
             services_url: at(View::Services),

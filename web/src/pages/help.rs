@@ -8,6 +8,7 @@ use axum::response::Response;
 
 use super::frame::{Frame, render};
 use crate::ensemble::{MOST_PATHS, MOST_SESSIONS};
+use crate::history::MOST_LISTED;
 use crate::journal::{MOST_CHANGES, MOST_KNOWN, MOST_VALUE};
 use crate::reads::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES, PAGE, SORTABLE};
 use crate::show::{MOST_SHOWN, size, size_of};
@@ -19,12 +20,13 @@ use crate::visit::Visit;
 #[template(path = "help.html", whitespace = "minimize")]
 struct HelpPage {
     frame: Frame,
+    has_history: bool,
     limits: Vec<String>,
 }
 
 /// `GET /help`
 pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response {
-    let limits = vec![
+    let mut limits = vec![
         format!("A page has at most {PAGE} children, and fewer if their names are long."),
         format!(
             "Children are sorted by time, size or number of children up to {SORTABLE} of them. \
@@ -66,5 +68,23 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
             size_of(MOST_VALUE)
         ),
     ];
-    render(&HelpPage { frame: Frame::new(&web, Some(&visit.viewer), "/help").await, limits })
+    let of_history = history_limit(&web);
+    let has_history = of_history.is_some();
+    limits.extend(of_history);
+    render(&HelpPage {
+        frame: Frame::new(&web, Some(&visit.viewer), "/help").await,
+        has_history,
+        limits,
+    })
+}
+
+fn history_limit(web: &Web) -> Option<String> {
+    let limits = web.history().ok()?.limits();
+    Some(format!(
+        "A page of the history lists the newest {MOST_LISTED} changes. It reads at most {} in {} \
+         s, with {} of memory.",
+        size(limits.bytes),
+        limits.time.as_secs(),
+        size_of(limits.memory)
+    ))
 }

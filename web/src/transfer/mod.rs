@@ -22,5 +22,5 @@ pub(crate) use receive::receive;
 pub(crate) use restore_choice::{
     ACLS, COUNTERS, ChoiceField, EPHEMERALS, EXISTING, ROOT, RestoreChoice,
 };
-pub(crate) use uploads::{UploadOwner, Uploads, gone};
+pub(crate) use uploads::{UploadOwner, Uploads, create, gone};
 pub(crate) use work::{complete, until_gone};

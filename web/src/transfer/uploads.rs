@@ -58,7 +58,7 @@ impl UploadOwner {
 }
 
 /// Creates an empty file, which is removed when it is dropped, and returns it open for writing.
-pub(super) fn create() -> io::Result<(TemporaryFile, File)> {
+pub(crate) fn create() -> io::Result<(TemporaryFile, File)> {
     TemporaryFile::create("zkc-upload-")
 }
 

@@ -48,6 +48,7 @@ pub(crate) async fn until_gone<T: Send + 'static, F: Future<Output = T>>(
 }
 
 fn busy() -> Problem {
-    let detail = "Other backups, comparisons or restores are running. Try again later.";
+    let detail = "Other backups, comparisons, restores or pages of the past are being made. Try \
+                  again later.";
     Problem::no_place("Too much at the same time", detail)
 }

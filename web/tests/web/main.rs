@@ -5,6 +5,7 @@ mod changes;
 mod data;
 mod ensemble;
 mod fuzz;
+mod history;
 mod hostile;
 mod impersonate;
 mod journal;

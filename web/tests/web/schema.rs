@@ -12,7 +12,12 @@ use zk_curator_web::WebOptions;
 use crate::support::Site;
 
 /// Checks a value. Returns the first place where it differs from its schema.
-fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+pub(crate) fn check(
+    document: &Value,
+    schema: &Value,
+    value: &Value,
+    at: &str,
+) -> Result<(), String> {
     if let Some(name) = schema["$ref"].as_str() {
         let schema = document.pointer(name.trim_start_matches('#')).ok_or(name)?;
         return check(document, schema, value, at);

@@ -11,7 +11,7 @@ use zk_curator_web::{Limits, Redaction, WebOptions};
 use crate::support::{Reply, Site, ask};
 
 /// Every address, with a method that it supports.
-const ADDRESSES: [(&str, &str); 47] = [
+const ADDRESSES: [(&str, &str); 51] = [
     ("GET", "/"),
     ("GET", "/go?path=/a"),
     ("GET", "/help"),
@@ -54,6 +54,10 @@ const ADDRESSES: [(&str, &str); 47] = [
     ("GET", "/data/a"),
     ("POST", "/data/a"),
     ("GET", "/changes/a"),
+    ("GET", "/history/a"),
+    ("POST", "/history/a"),
+    ("GET", "/history/a?at=0x1"),
+    ("GET", "/api/v1/history/a"),
     ("GET", "/api/v1/backup/a"),
     ("GET", "/api/v1/diff?before=/a&after=/a"),
     ("GET", "/api/v1/changes/a"),
@@ -130,7 +134,9 @@ fn is_change((method, _): &&(&str, &str)) -> bool {
 }
 
 async fn site() -> Site {
-    let site = Site::probing(WebOptions::new().write(true)).await;
+    // The directory is missing: the addresses are checked, and not what they show.
+    let options = WebOptions::new().write(true).history(["/none/zk-curator"]);
+    let site = Site::probing(options).await;
     site.zk.create("/a").data("1").await.unwrap();
     site
 }
@@ -252,6 +258,8 @@ async fn another_site_may_only_link() {
         ("/api/v1/ensemble", "cors", 403),
         ("/api/v1/search/a?for=a", "navigate", 403),
         ("/api/v1/diff?before=/a&after=/a", "navigate", 403),
+        ("/history/a", "no-cors", 403),
+        ("/api/v1/history/a", "navigate", 403),
     ] {
         let request = ask("GET", address).header("sec-fetch-site", "cross-site");
         let request = request.header("sec-fetch-mode", mode).body(Body::empty()).unwrap();
@@ -305,7 +313,7 @@ async fn a_read_only_explorer_changes_nothing() {
             let request = ask(method, address).header(condition, "*");
             let reply = site.send(request.body(Body::from("x")).unwrap()).await;
             assert!((400..500).contains(&reply.status), "{method} {address} {}", reply.status);
-            if address.contains("node") || address.contains("data") {
+            if ["node", "data", "history"].iter().any(|part| address.contains(part)) {
                 assert_eq!(reply.status, 403, "{method} {address}");
             }
         }

@@ -2,17 +2,15 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use zk_curator_ops::history::{self, At, Files};
+use zk_curator_ops::past::TimeOrAge;
 
 use crate::exit::CommandFailure;
 use crate::node::parse_id;
 pub(super) use crate::node::parse_session as session;
 use crate::output::shell_word;
-use crate::output::time::now_ms;
-use crate::past::TimeOrAge;
 
 /// The number of times that files are found, if the server removes one of them each time.
 const ATTEMPTS: u32 = 3;
@@ -66,24 +64,13 @@ impl FileArguments {
 
 /// Parses a time, in milliseconds since 1970.
 pub(super) fn time(text: &str) -> Result<i64, String> {
-    match text.parse::<TimeOrAge>()? {
-        TimeOrAge::Age(age) => {
-            let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-            Ok(now_ms().saturating_sub(age))
-        }
-        TimeOrAge::Time(time) => {
-            let since = time.duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
-            i64::try_from(since.as_millis()).map_err(|error| error.to_string())
-        }
-    }
+    let time = text.parse::<TimeOrAge>().and_then(TimeOrAge::ms_since_1970);
+    time.map_err(|error| error.to_string())
 }
 
 /// Parses a moment: a transaction in hexadecimal, or a time.
 pub(super) fn moment(text: &str) -> Result<At, String> {
-    if text.starts_with("0x") {
-        return parse_id(text).map(At::Zxid).map_err(|error| error.to_string());
-    }
-    time(text).map(At::Time)
+    text.parse::<At>().map_err(|error| error.to_string())
 }
 
 /// Parses a transaction, or a range of transactions whose ends may be left out.
@@ -98,6 +85,7 @@ pub(super) fn zxids(text: &str) -> Result<RangeInclusive<i64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::time::now_ms;
 
     #[test]
     fn times_are_absolute_or_ago() {

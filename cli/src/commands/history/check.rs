@@ -108,9 +108,7 @@ const fn is_truncated(error: &Error) -> bool {
 
 fn log_line(log: &LogReport) -> String {
     let range = match (log.first, log.last) {
-        (Some(first), Some(last)) => {
-            format!("  {} … {}", show::moment(first), show::moment(last))
-        }
+        (Some(first), Some(last)) => format!("  {first} … {last}"),
         _ => String::new(),
     };
     let (name, count) = (name(&log.path), log.transactions);
@@ -145,7 +143,6 @@ fn name(path: &Path) -> String {
 fn summary(report: &CheckReport) -> Vec<String> {
     let mut lines = Vec::new();
     if let (Some(first), Some(last)) = (report.first_change, report.last_change) {
-        let (first, last) = (show::moment(first), show::moment(last));
         lines.push(format!("CHANGES   from {first} to {last}"));
     }
     lines.push(match report.oldest_tree {

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
-use zk_curator::{ErrorCode, SessionId};
 use zk_curator_ops::history::{
     Change, DeletionCause, Gap, Moment, NodeState, Operation, Owner, Skipped,
 };
@@ -28,7 +27,7 @@ pub(super) const fn document(change: &Change, with_data: bool) -> ChangeDocument
 
 impl Document for ChangeDocument<'_> {
     fn text(&self) -> Cow<'_, str> {
-        let mut text = line(self.change);
+        let mut text = self.change.line();
         if self.with_data {
             for line in changed_data(self.change) {
                 text.push_str("\n    ");
@@ -47,111 +46,9 @@ impl Document for ChangeDocument<'_> {
     }
 }
 
-/// Returns the line of a change.
-pub(super) fn line(change: &Change) -> String {
-    let when = time::exact(change.at.time_ms);
-    let (zxid, author) = (hex(change.at.zxid), author(change.session));
-    let operation = change.operation.name();
-    let mut line = format!("{when}  {zxid:<12}  {author:<18}  {operation:<14}");
-    if let Some(path) = &change.path {
-        line.push_str("  ");
-        line.push_str(path);
-    }
-    let mut separator = "  ";
-    for detail in details(change) {
-        line.push_str(separator);
-        line.push_str(&detail);
-        separator = ", ";
-    }
-    // An operation without a path is followed by spaces.
-    line.truncate(line.trim_end().len());
-    line
-}
-
-/// Returns the session that requested a change, or `leader`.
-pub(super) fn author(session: SessionId) -> String {
-    if session.get() == 0 { "leader".to_owned() } else { session.to_string() }
-}
-
-/// Returns a moment for people.
-pub(super) fn moment(at: Moment) -> String {
-    format!("{}  {}", time::exact(at.time_ms), hex(at.zxid))
-}
-
 /// Returns a moment for programs.
 pub(super) fn moment_value(at: Moment) -> Value {
     json!({ "time": time::exact(at.time_ms), "zxid": hex(at.zxid) })
-}
-
-fn details(change: &Change) -> Vec<String> {
-    let mut details = Vec::new();
-    let (before, after) = (change.before.as_ref(), change.after.as_ref());
-    match change.operation {
-        Operation::Create => {
-            details.extend(after.and_then(kind));
-            details.extend(after.and_then(size));
-        }
-        Operation::Delete => {
-            details.extend(before.and_then(|state| state.version).map(|old| format!("v{old}")));
-            details.extend(before.and_then(size));
-            let cause = change.deletion.filter(|cause| *cause != DeletionCause::Request);
-            details.extend(cause.map(|cause| cause.to_string()));
-        }
-        Operation::SetData | Operation::Reconfig => {
-            let versions = |state: &NodeState| state.version.map(|version| format!("v{version}"));
-            details.extend(between(before.and_then(versions), after.and_then(versions)));
-            details.extend(between(before.and_then(size), after.and_then(size)));
-        }
-        Operation::SetAcl => {
-            let versions = |state: &NodeState| state.aversion.map(|version| format!("v{version}"));
-            let versions = between(before.and_then(versions), after.and_then(versions));
-            details.extend(versions.map(|versions| format!("ACL {versions}")));
-        }
-        Operation::CreateSession => {
-            let timeout = change.session_timeout_ms;
-            details.extend(timeout.map(|ms| format!("timeout {}", duration(ms))));
-        }
-        Operation::CloseSession => details.extend(change.session_end.map(|end| end.to_string())),
-        Operation::Error => details.extend(change.error.map(error)),
-        _ => {}
-    }
-    if let Some(place) = change.multi {
-        details.push(format!("part {} of {} of a transaction", place.index + 1, place.count));
-    }
-    details
-}
-
-/// Returns a timeout in words.
-pub(super) fn duration(ms: i32) -> String {
-    let ms = u64::try_from(ms).unwrap_or_default();
-    time::duration(std::time::Duration::from_millis(ms))
-}
-
-fn error(code: i32) -> String {
-    ErrorCode::from_code(code).map_or_else(|| "failed".to_owned(), |code| code.to_string())
-}
-
-fn kind(state: &NodeState) -> Option<String> {
-    match state.owner? {
-        Owner::None => None,
-        Owner::Ttl { ttl_ms } => {
-            let ttl = std::time::Duration::from_millis(ttl_ms.unsigned_abs());
-            Some(format!("time to live {}", time::duration(ttl)))
-        }
-        owner => Some(owner.kind().to_owned()),
-    }
-}
-
-fn size(state: &NodeState) -> Option<String> {
-    state.size.map(|bytes| time::size(bytes as u64))
-}
-
-/// Returns both values, or the known one.
-fn between(before: Option<String>, after: Option<String>) -> Option<String> {
-    match (before, after) {
-        (Some(before), Some(after)) if before != after => Some(format!("{before} → {after}")),
-        (before, after) => after.or(before),
-    }
 }
 
 /// Returns the lines of the data that differ.
@@ -198,7 +95,7 @@ pub(super) fn value(change: &Change, with_data: bool) -> Value {
         "cause": change.deletion.map(DeletionCause::name),
         "ended_by": change.session_end.map(|end| end.name()),
         "timeout_ms": change.session_timeout_ms,
-        "error": change.error.map(error),
+        "error": change.error_name(),
         "error_code": change.error,
     })
 }

@@ -114,7 +114,7 @@ impl HistoryUndelete {
         let path = printable(&self.path);
         let mut lines = Vec::new();
         if let Some(deletion) = &recovered.deletion {
-            lines.push(format!("deleted: {}", show::line(&deletion.change)));
+            lines.push(format!("deleted: {}", deletion.change.line()));
             lines.extend(others(deletion));
         }
         lines.push(format!("{path} after transaction {}{when}:", hex(zxid)));

@@ -25,13 +25,22 @@ pub(crate) struct Journal {
     /// The numbers of children that were created, by parent.
     cversions: BTreeMap<String, i32>,
     versions: BTreeMap<String, i32>,
+    /// The identity that may do everything with the next nodes.
+    owner: (&'static str, &'static str),
 }
 
 impl Journal {
     /// Begins with this transaction.
     pub(crate) fn new(first: i64) -> Self {
         let (cversions, versions) = Default::default();
-        Self { first, next: first, records: Vec::new(), cversions, versions }
+        let owner = ("world", "anyone");
+        Self { first, next: first, records: Vec::new(), cversions, versions, owner }
+    }
+
+    /// Gives all permissions for the nodes that are created from here on to one identity. Default:
+    /// `world:anyone`.
+    pub(crate) fn own(&mut self, scheme: &'static str, id: &'static str) {
+        self.owner = (scheme, id);
     }
 
     pub(crate) fn open(&mut self, session: i64, timeout_ms: i32) -> i64 {
@@ -47,9 +56,9 @@ impl Journal {
     }
 
     pub(crate) fn ttl(&mut self, session: i64, path: &str, ttl_ms: i64) -> i64 {
-        let cversion = self.next_cversion(path);
+        let (cversion, owner) = (self.next_cversion(path), self.owner);
         self.add(session, 1, CREATE_TTL, |out| {
-            node(out, path, "");
+            node(out, path, "", owner);
             out.extend(cversion.to_be_bytes());
             out.extend(ttl_ms.to_be_bytes());
         })
@@ -97,9 +106,9 @@ impl Journal {
     }
 
     fn new_node(&mut self, session: i64, path: &str, data: &str, is_ephemeral: bool) -> i64 {
-        let cversion = self.next_cversion(path);
+        let (cversion, owner) = (self.next_cversion(path), self.owner);
         self.add(session, 1, CREATE, |out| {
-            node(out, path, data);
+            node(out, path, data, owner);
             out.push(u8::from(is_ephemeral));
             out.extend(cversion.to_be_bytes());
         })
@@ -132,14 +141,14 @@ impl Journal {
     }
 }
 
-/// Writes a path, data, and the ACL that everyone may do everything.
-fn node(out: &mut Vec<u8>, path: &str, data: &str) {
+/// Writes a path, data, and the ACL that the owner may do everything.
+fn node(out: &mut Vec<u8>, path: &str, data: &str, (scheme, id): (&str, &str)) {
     string(out, path);
     string(out, data);
     length(out, 1);
     out.extend(31_i32.to_be_bytes());
-    string(out, "world");
-    string(out, "anyone");
+    string(out, scheme);
+    string(out, id);
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {

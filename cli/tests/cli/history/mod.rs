@@ -194,6 +194,17 @@ async fn the_past_is_shown_and_compared() {
 }
 
 #[tokio::test]
+async fn the_rights_of_the_past_are_shown() {
+    let zkc = Zkc::start().await;
+    let mut journal = Journal::new(1);
+    journal.own("digest", "ann:x");
+    journal.create(SERVICE, "/private", "secret");
+    journal.write(&zkc.file("zk"));
+    let told = zkc.run(&["history", "get", "zk", "/private", "--stat"]).await.ok();
+    assert!(told.starts_with("secret\n") && told.contains("digest:ann:x:cdrwa"), "{told}");
+}
+
+#[tokio::test]
 async fn deleted_nodes_come_back() {
     let zkc = with_incident().await;
     let undelete = ["history", "undelete", "zk", "/config"];

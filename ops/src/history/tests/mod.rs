@@ -1,5 +1,6 @@
 //! Tests on files that are written here, byte by byte from the formats.
 
+mod budget;
 mod check;
 mod damage;
 mod files;

@@ -1,0 +1,168 @@
+//! The past in JSON.
+
+use axum::response::Response;
+use serde_json::{Value, json};
+use zk_curator_ops::data::value;
+use zk_curator_ops::history::{
+    Author, Change, DeletionCause, EphemeralHistory, Moment, NodeState, Owner, RecipeNode,
+};
+use zk_curator_ops::node::hex;
+use zk_curator_ops::text::rfc3339_millis;
+
+use super::node::{acl_json, json_response, stat_json};
+use crate::history::{
+    HiddenReason, HistoryQuery, PastChange, PastNode, PastRead, PastValue, PastWho, ShownHistory,
+};
+use crate::reads::{PAGE, next_of};
+
+/// Longer data are left out, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// Returns the changes, the newest first, and who made the last one.
+pub(crate) fn history_json(path: &str, query: &HistoryQuery, shown: &ShownHistory) -> Response {
+    let changes = shown.changes.iter().map(change_json);
+    let body = json!({
+        "path": path,
+        "below": query.is_below,
+        "changes": changes.collect::<Vec<_>>(),
+        "who": shown.who.as_ref().map(who_json),
+        "notes": shown.notes,
+    });
+    json_response(&body, None)
+}
+
+/// Returns a node as it was, with the names of its children from a place on.
+pub(crate) fn past_json(path: &str, read: &PastRead, from: usize) -> Response {
+    let names = read.node.as_ref().map(|node| &node.children[..]).unwrap_or_default();
+    let shown: Vec<_> = names.iter().skip(from).take(PAGE).collect();
+    let body = json!({
+        "path": path,
+        "zxid": hex(read.zxid),
+        "time": read.time_ms.map(rfc3339_millis),
+        "node": read.node.as_ref().map(node_json),
+        "children": shown,
+        "children_total": names.len(),
+        "next": next_of(from, shown.len(), names.len()),
+        "notes": read.notes,
+    });
+    json_response(&body, None)
+}
+
+fn node_json(node: &PastNode) -> Value {
+    let (data, hidden) = data_json(&node.value);
+    json!({
+        "kind": node.owner.kind(),
+        "stat": stat_json(&node.stat),
+        "acl": node.acl.as_deref().map(acl_json),
+        "data": data,
+        "data_hidden": hidden,
+    })
+}
+
+fn change_json(past: &PastChange) -> Value {
+    let Change { before, after, .. } = &past.change;
+    let mut value = plain_change(&past.change);
+    value["before"] = json!(before.as_ref().map(|state| state_json(state, &past.before)));
+    value["after"] = json!(after.as_ref().map(|state| state_json(state, &past.after)));
+    value
+}
+
+/// Returns a change without the states of its node.
+fn plain_change(change: &Change) -> Value {
+    let session = Some(change.session).filter(|session| session.get() != 0);
+    json!({
+        "time": rfc3339_millis(change.at.time_ms),
+        "zxid": hex(change.at.zxid),
+        "session": session.map(|session| session.to_string()),
+        "cxid": change.cxid,
+        "operation": change.operation.name(),
+        "path": change.path,
+        "cause": change.deletion.map(DeletionCause::name),
+        "details": change.details(),
+    })
+}
+
+fn state_json(state: &NodeState, value: &PastValue) -> Value {
+    let (data, hidden) = data_json(value);
+    let owner = match state.owner {
+        Some(Owner::Session(session)) => Some(session.to_string()),
+        _ => None,
+    };
+    json!({
+        "kind": state.owner.map(Owner::kind),
+        "owner": owner,
+        "version": state.version,
+        "aversion": state.aversion,
+        "size": state.size,
+        "data": data,
+        "data_hidden": hidden,
+    })
+}
+
+/// Returns data, or the reason why they are not there.
+fn data_json(past: &PastValue) -> (Value, Option<&'static str>) {
+    match past {
+        PastValue::Data { is_null: true, .. } => (Value::Null, None),
+        PastValue::Data { data, .. } if data.len() > LONGEST => (Value::Null, Some("too large")),
+        PastValue::Data { data, .. } => (value(data), None),
+        PastValue::Hidden(HiddenReason::Redacted) => (Value::Null, Some("redacted")),
+        PastValue::Hidden(HiddenReason::Rights) => (Value::Null, Some("rights")),
+        PastValue::Hidden(HiddenReason::UnknownRights) => (Value::Null, Some("unknown rights")),
+        PastValue::NotRequested => (Value::Null, Some("not requested")),
+        PastValue::Absent | PastValue::Unknown => (Value::Null, Some("unknown")),
+    }
+}
+
+fn who_json(who: &PastWho) -> Value {
+    let explanation = &who.explanation;
+    let path = &who.change.path;
+    json!({
+        "verb": explanation.verb(),
+        "by": explanation.by(),
+        "causes": explanation.causes(),
+        "run": explanation.deletion.as_ref().map(|deletion| json!({
+            "first": moment_json(deletion.first),
+            "nodes": deletion.nodes,
+            "other_changes": deletion.other_changes,
+        })),
+        "notes": explanation.notes(),
+        "change": change_json(&who.change),
+        "recipe": RecipeNode::of(path).map(RecipeNode::name),
+        "deletions": explanation.deletions,
+        "later_change": explanation.later.as_ref().map(plain_change),
+        "author": explanation.author.as_ref().map(author_json),
+    })
+}
+
+fn author_json(author: &Author) -> Value {
+    let (session, identity) = (&author.session, author.identity());
+    json!({
+        "session": session.id.to_string(),
+        "timeout_ms": session.timeout_ms,
+        "begun": session.begun.map(moment_json),
+        "ended": session.ended.map(|(at, _)| moment_json(at)),
+        "ended_by": session.ended.map(|(_, end)| end.name()),
+        "requests": session.transactions,
+        "label": identity.label,
+        "address": identity.address,
+        "ephemerals": author.ephemerals.iter().map(ephemeral_json).collect::<Vec<_>>(),
+        "ephemeral_count": author.ephemeral_count,
+        "nearby": author.nearby.iter().map(plain_change).collect::<Vec<_>>(),
+        "nearby_count": author.nearby_count,
+    })
+}
+
+fn ephemeral_json(node: &EphemeralHistory) -> Value {
+    let identity = node.identity();
+    json!({
+        "path": node.path,
+        "label": identity.label,
+        "address": identity.address,
+        "created": node.created.map(moment_json),
+        "deleted": node.deleted.map(moment_json),
+    })
+}
+
+fn moment_json(at: Moment) -> Value {
+    json!({ "time": rfc3339_millis(at.time_ms), "zxid": hex(at.zxid) })
+}
