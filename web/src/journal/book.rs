@@ -74,9 +74,19 @@ pub(super) struct Book {
     bytes: usize,
     last: u64,
     counts: ChangeCounts,
+    is_partial: bool,
 }
 
 impl Book {
+    /// Returns `true` if some nodes were not read, because of the limits or of missing rights.
+    pub(super) const fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    pub(super) const fn set_partial(&mut self, is_partial: bool) {
+        self.is_partial = is_partial;
+    }
+
     /// Returns the number of the last change; 0 without one.
     pub(super) const fn last(&self) -> u64 {
         self.last

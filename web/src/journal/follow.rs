@@ -245,7 +245,14 @@ impl Journal {
                     SeenNode::Absent => {}
                     SeenNode::Unreadable => is_complete = false,
                 }
-                let names = list.ok().and_then(ReadResult::into_children).unwrap_or_default();
+                let names = match list {
+                    Err(error) if error.kind() == ErrorKind::NoNode => Vec::new(),
+                    Err(_) => {
+                        is_complete = false;
+                        Vec::new()
+                    }
+                    Ok(list) => list.into_children().unwrap_or_default(),
+                };
                 for name in names {
                     if visited + todo.len() >= MOST_KNOWN || known.is_full() {
                         is_complete = false;
@@ -256,6 +263,7 @@ impl Journal {
             }
         }
         known.set_complete(is_complete && !known.is_full());
+        self.book.lock().set_partial(!known.is_complete());
         Ok(())
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct JournalPage {
     pub(crate) changes: Vec<Arc<RecordedChange>>,
     /// The number of older changes that were dropped.
     pub(crate) dropped: u64,
+    /// `true` if some nodes were not read, because of the limits or of missing rights.
+    pub(crate) is_partial: bool,
 }
 
 impl Journals {
@@ -177,10 +179,10 @@ impl JournalView {
         let book = self.journal.book.lock();
         let (mut changes, dropped) = book.after(number);
         changes.reverse();
-        let (counts, last) = (book.counts(), book.last());
+        let (counts, last, is_partial) = (book.counts(), book.last(), book.is_partial());
         drop(book);
         let news = self.journal.news.look(|news| *news);
-        JournalPage { began: self.journal.began, news, counts, last, changes, dropped }
+        JournalPage { began: self.journal.began, news, counts, last, changes, dropped, is_partial }
     }
 }
 

@@ -13,6 +13,6 @@ mod value;
 
 pub(crate) use book::{ChangeKind, MOST_CHANGES, RecordedChange};
 pub(crate) use events::events;
-pub(crate) use journals::{Journals, NoJournal};
+pub(crate) use journals::{JournalPage, Journals, NoJournal};
 pub(crate) use known::MOST_KNOWN;
 pub(crate) use value::{JournalValue, MOST_VALUE};

@@ -9,7 +9,7 @@ use axum::response::Response;
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
 use crate::journal::{
-    ChangeKind, JournalValue, MOST_CHANGES, MOST_KNOWN, MOST_VALUE, NoJournal, RecordedChange,
+    ChangeKind, JournalPage, JournalValue, MOST_CHANGES, MOST_KNOWN, MOST_VALUE, NoJournal, RecordedChange,
 };
 use crate::live::Freshness;
 use crate::paths::url_of;
@@ -84,7 +84,7 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
         began: began.ago,
         began_at: began.absolute,
         began_datetime: began.rfc3339,
-        notices: notices(state.news.freshness, state.dropped, total),
+        notices: notices(&state, total),
         changes: state.changes.iter().take(SHOWN).map(|one| change_view(&web, one, now)).collect(),
         empty: match (state.news.freshness, after) {
             (Freshness::Starting, _) => "The nodes are being read for the first time.",
@@ -103,9 +103,9 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
     Ok(render(&page))
 }
 
-fn notices(freshness: Freshness, dropped: u64, kept: usize) -> Vec<String> {
+fn notices(state: &JournalPage, kept: usize) -> Vec<String> {
     let mut notices = Vec::new();
-    match freshness {
+    match state.news.freshness {
         Freshness::Stale { .. } => notices.push(
             "The connection to ZooKeeper is lost. Changes are found when it is back, with the time \
              at which they were found."
@@ -118,7 +118,15 @@ fn notices(freshness: Freshness, dropped: u64, kept: usize) -> Vec<String> {
         ),
         Freshness::Starting | Freshness::Fresh => {}
     }
-    if dropped > 0 {
+    if state.is_partial {
+        notices.push(
+            "Some of the nodes were not read: they are too many or too large, or ZooKeeper does not \
+             permit it. Changes of these may be missing, and their old values are unknown."
+                .to_owned(),
+        );
+    }
+    if state.dropped > 0 {
+        let dropped = state.dropped;
         notices.push(format!("{dropped} older changes were dropped: the newest {kept} are kept."));
     }
     notices

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::BodyDataStream;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+use zk_curator::{Acl, Permissions};
 use zk_curator_testing::{WatchKind, paused, wait};
 use zk_curator_web::{Limits, WebOptions};
 
@@ -205,4 +206,19 @@ fn names_and_values_are_text() {
         assert!(page.contains("alert(1)"));
         assert!(!page.contains("<img") && !page.contains("<script>"), "{page}");
     });
+}
+
+#[tokio::test]
+async fn nodes_that_cannot_be_read_are_named() {
+    let site = site(Limits::new()).await;
+    let mut events = Events::open(&site, "/api/v1/changes/a").await;
+    assert!(!site.get("/changes/a").await.body.contains("were not read"));
+    let nobody = vec![Acl::new(Permissions::READ, "digest", "nobody:nobody")];
+    site.zk.create("/b").acl(nobody).await.unwrap();
+    let unreadable = Events::open(&site, "/api/v1/changes/b").await;
+    let page = site.get("/changes/b").await.body;
+    assert!(page.contains("were not read") && page.contains("Nothing has changed yet"), "{page}");
+    site.zk.set_data("/a", "2").await.unwrap();
+    assert_eq!(events.next("change").await["path"], "/a");
+    drop(unreadable.stream);
 }
