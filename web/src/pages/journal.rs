@@ -9,7 +9,8 @@ use axum::response::Response;
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
 use crate::journal::{
-    ChangeKind, JournalPage, JournalValue, MOST_CHANGES, MOST_KNOWN, MOST_VALUE, NoJournal, RecordedChange,
+    ChangeKind, JournalPage, JournalValue, MOST_CHANGES, MOST_KNOWN, MOST_VALUE, NoJournal,
+    RecordedChange,
 };
 use crate::live::Freshness;
 use crate::paths::url_of;
