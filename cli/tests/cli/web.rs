@@ -166,7 +166,7 @@ async fn bad_files_and_addresses_are_named() {
     assert!(told.contains("no certificate"), "{told}");
     zkc.run(&[&WEB[..], &["--redact", "/[a"]].concat()).await.fails(2);
     zkc.run(&[&WEB[..], &["--base-path", "//evil.com"]].concat()).await.fails(2);
-    zkc.run(&[&WEB[..], &["--trusted-proxy", "10.0.0.0/8"]].concat()).await.fails(2);
+    zkc.run(&[&WEB[..], &["--proxy-user-header", "x-user"]].concat()).await.fails(2);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let told = zkc.run(&["web", "--listen", &address]).await.fails(2);
