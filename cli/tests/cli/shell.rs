@@ -62,17 +62,17 @@ async fn a_terminal_has_completion_and_history() {
     zkc.run(&["create", "/locks", "one"]).await.ok();
     let mut terminal = Terminal::open();
     let mut shell = terminal.start(&mut zkc.command(&["shell"]));
-    terminal.expect("zkc:/ (connected)> ");
+    terminal.expect_prompt("zkc:/ (connected)> ");
     terminal.press("get /lo\t\r");
     terminal.expect("one");
-    terminal.expect("zkc:/ (connected)> ");
+    terminal.expect_prompt("zkc:/ (connected)> ");
     terminal.press("set /locks secret\r");
-    terminal.expect("zkc:/ (connected)> ");
+    terminal.expect_prompt("zkc:/ (connected)> ");
     terminal.press("cd locks\r");
-    terminal.expect("zkc:/locks (connected)> ");
+    terminal.expect_prompt("zkc:/locks (connected)> ");
     // Ctrl-C discards a line, and Ctrl-D ends the shell.
     terminal.press("rm -r /\u{3}");
-    terminal.expect("zkc:/locks (connected)> ");
+    terminal.expect_prompt("zkc:/locks (connected)> ");
     terminal.press("\u{4}");
     let ended = tokio::time::timeout(PATIENCE, shell.wait()).await.expect("an end").expect("zkc");
     assert_eq!(ended.code(), Some(0));

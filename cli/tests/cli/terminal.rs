@@ -82,6 +82,15 @@ impl Terminal {
         }
     }
 
+    /// Waits until the shell reads a line after this prompt. While a line is typed, the shell shows its
+    /// prompt again with each key, and between two lines the terminal itself acts on keys such as
+    /// Ctrl-D. So the prompt counts only after the sequence with which the shell begins to read
+    /// (bracketed paste).
+    pub(crate) fn expect_prompt(&mut self, prompt: &str) {
+        self.expect("\u{1b}[?2004h");
+        self.expect(prompt);
+    }
+
     pub(crate) fn press(&mut self, keys: &str) {
         self.controller.write_all(keys.as_bytes()).expect("a terminal");
     }
