@@ -33,11 +33,13 @@ struct NotSavedPage {
     full_path: String,
     expected: String,
     sentence: String,
-    present_version: i32,
+    /// The version that a further attempt replaces.
+    version: i32,
     encoding: String,
     newlines: String,
     text: String,
-    can_overwrite: bool,
+    /// The button of a further attempt; empty if there is none.
+    save: String,
     shown: Option<DataView>,
     hidden: &'static str,
 }
@@ -129,7 +131,9 @@ async fn not_saved(
         Some(node) => shown_data(web, path, &node.data, false),
         None => (None, "The node cannot be read now."),
     };
-    let version = node.as_ref().map(|node| node.stat.version);
+    let present = node.as_ref().map(|node| node.stat.version);
+    // A node that cannot be read may still be in the version that the user has seen.
+    let seen = form.get("version").and_then(|version| version.parse().ok());
     let children = node.as_ref().map_or(0, |node| i64::from(node.stat.num_children));
     let field = |name: &str| form.get(name).unwrap_or_default().to_owned();
     let page = NotSavedPage {
@@ -140,12 +144,16 @@ async fn not_saved(
         full_path: visible(path).into_owned(),
         expected: visible(&field("version")).into_owned(),
         sentence,
-        present_version: version.unwrap_or_default(),
+        version: present.or(seen).unwrap_or_default(),
         encoding: field("encoding"),
         newlines: field("newlines"),
         text: field("data"),
         // ZooKeeper cannot compare with version -1.
-        can_overwrite: version.is_some_and(|version| version != -1),
+        save: match (present.or(seen), present) {
+            (None | Some(-1), _) => String::new(),
+            (Some(version), Some(_)) => format!("Replace version {version} with your value"),
+            (Some(version), None) => format!("Try again to replace version {version}"),
+        },
         shown,
         hidden,
     };

@@ -1,6 +1,7 @@
 //! The page of a failed request.
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::frame::{Frame, render_as};
@@ -16,6 +17,8 @@ struct ProblemPage {
     title: &'static str,
     detail: String,
     status: String,
+    /// `true` if the same request may succeed later.
+    is_passing: bool,
 }
 
 /// Returns the page of a problem. `viewer` is the client, if the request was admitted.
@@ -29,6 +32,10 @@ pub(crate) async fn problem_page(
         title: problem.title,
         detail: visible(&problem.detail).into_owned(),
         status: problem.status.as_u16().to_string(),
+        is_passing: matches!(
+            problem.status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS
+        ),
     };
     let mut response = render_as(problem.status, &page);
     problem.add_header(&mut response);

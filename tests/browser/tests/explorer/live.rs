@@ -64,7 +64,7 @@ fn a_node_follows_other_clients() {
         shows(browser, "#data", "two").await?;
         shows(browser, "#facts", "version 1").await?;
         other.create("/app/child").await?;
-        shows(browser, "#facts", "Of all 1 children").await?;
+        shows(browser, "#facts", "The only child").await?;
         other.delete("/app/child").await?;
         shows(browser, "#facts", "The node has no children.").await?;
         other.delete("/app").await?;

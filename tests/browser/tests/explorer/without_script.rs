@@ -41,7 +41,7 @@ fn pages_show_what_works_without_script() {
             (&*node, "#data .json", "\"timeout_ms\""),
             ("/recipes", ".recipes tbody tr:first-child", HOLDER),
             (&*why, "#holders-heading + table tbody tr", HELD_SINCE),
-            ("/services/services", ".instances", "drained"),
+            ("/services/services", "main .lead", "1 drained"),
             ("/data", "#backup-heading", "Back up"),
             ("/changes/config/shop", "#changes .summary", "0 created"),
             ("/ensemble", "#verdict h2", "Quorum"),
