@@ -6,7 +6,8 @@ use zk_curator_browser::{Browser, BrowserError};
 use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::way::{arrived, open, open_live, says};
+use super::steps::{open_live, took_statuses};
+use super::way::{arrived, open_ready, says};
 use crate::in_browser;
 
 /// The form in the section with this heading.
@@ -68,6 +69,8 @@ fn a_node_is_created_edited_and_deleted() {
         arrived(browser, "/tree/config").await?;
         says(browser, "#children .summary", "No children.").await?;
         assert!(!probe().exists(path));
+        // The old page may have asked for the node once more.
+        took_statuses(browser, &[404]).await?;
         assert_eq!(probe().data("/config").expect("the parent is there"), "kept");
         Ok(explorer)
     });
@@ -128,13 +131,13 @@ fn a_read_only_explorer_has_no_such_forms() {
         let explorer = explorer(WebOptions::new()).await?;
         explorer.zk().create("/config").data("kept").await?;
         let count = "return document.querySelectorAll(arguments[0]).length";
-        open(browser, &explorer, "/node/config").await?;
+        open_ready(browser, &explorer, "/node/config").await?;
         says(browser, "#data .value", "kept").await?;
         assert_eq!(browser.execute(count, &[json!("form[method='post']")]).await?, json!(0));
         assert_eq!(browser.execute(count, &[json!("textarea")]).await?, json!(0));
         says(browser, ".foot", "read-only").await?;
         // Files are compared, and not restored.
-        open(browser, &explorer, "/data/config").await?;
+        open_ready(browser, &explorer, "/data/config").await?;
         assert_eq!(browser.execute(count, &[json!("#compare-file")]).await?, json!(1));
         assert_eq!(browser.execute(count, &[json!("#restore-file")]).await?, json!(0));
         Ok(explorer)

@@ -4,7 +4,8 @@ use zk_curator_browser::{Browser, BrowserError, Explorer};
 use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::steps::{open, shows};
+use super::steps::open;
+use super::way::says;
 use crate::in_browser;
 
 /// Opens pages, looks for their sentences, and surveys them. Each has a name, an address, the
@@ -16,7 +17,7 @@ async fn say_nothing(
 ) -> Result<(), BrowserError> {
     for [name, address, css, sentence] in pages {
         open(browser, explorer, address).await?;
-        shows(browser, css, sentence).await?;
+        says(browser, css, sentence).await?;
         browser.survey(&format!("empty-{name}")).await?;
     }
     Ok(())

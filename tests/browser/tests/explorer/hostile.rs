@@ -7,7 +7,8 @@ use zk_curator_web::paths::url_of;
 use zk_curator_web::{Limits, WebOptions};
 
 use super::explorer;
-use super::steps::{is_unharmed, open, open_live, shows};
+use super::steps::{is_unharmed, open, open_live};
+use super::way::says;
 use crate::in_browser;
 
 /// Names that ZooKeeper accepts: it refuses slashes, control characters, and characters above
@@ -58,10 +59,10 @@ fn every_name_leads_to_its_node() {
             open(browser, &explorer, "/tree/hostile").await?;
             browser.click(&format!("#children a[href=\"/tree{}\"]", url_of(&path))).await?;
             browser.wait_for("body", &is_path).await?;
-            shows(browser, "#children", "The node has no children.").await?;
+            says(browser, "#children", "The node has no children.").await?;
             is_unharmed(browser, name).await?;
             browser.click(".tabs li:nth-child(2) a").await?;
-            shows(browser, "#data", &format!("the data of {place}.")).await?;
+            says(browser, "#data", &format!("the data of {place}.")).await?;
             browser.wait_for("body", &is_path).await?;
             is_unharmed(browser, name).await?;
         }
@@ -85,11 +86,11 @@ fn hostile_names_can_be_told_apart() {
             is_unharmed(browser, &name).await?;
         }
         open_live(browser, &explorer, "/tree/hostile").await?;
-        shows(browser, "#children", "⟨U+202E⟩gpj.exe").await?;
-        shows(browser, "#children", "a⟨U+200B⟩b").await?;
-        shows(browser, "#children", "⟨U+0020⟩spaces at the ends⟨U+0020⟩").await?;
-        shows(browser, "#children", "<img src=x onerror=window.hacked=1>").await?;
-        shows(browser, "#recent", "☠⟨U+FE0F⟩").await?;
+        says(browser, "#children", "⟨U+202E⟩gpj.exe").await?;
+        says(browser, "#children", "a⟨U+200B⟩b").await?;
+        says(browser, "#children", "⟨U+0020⟩spaces at the ends⟨U+0020⟩").await?;
+        says(browser, "#children", "<img src=x onerror=window.hacked=1>").await?;
+        says(browser, "#recent", "☠⟨U+FE0F⟩").await?;
         browser.survey("hostile-tree").await?;
         // Names that the browser completes.
         browser.click("#goto").await?;
@@ -136,7 +137,7 @@ fn data_are_text() {
         for (name, data, expected) in values() {
             explorer.zk().create(format!("/{name}")).data(data).await?;
             open(browser, &explorer, &format!("/node/{name}")).await?;
-            shows(browser, "#data", expected).await?;
+            says(browser, "#data", expected).await?;
             is_unharmed(browser, name).await?;
             let elements = browser.texts_of("#data script, #data img, #data b").await?;
             assert!(elements.is_empty(), "{name}: {elements:?}");
@@ -154,7 +155,7 @@ fn pages_of_hostile_data_are_accessible() {
             if matches!(name, "json" | "nul" | "direction" | "line") {
                 explorer.zk().create(format!("/{name}")).data(data).await?;
                 open(browser, &explorer, &format!("/node/{name}")).await?;
-                shows(browser, "#data", expected).await?;
+                says(browser, "#data", expected).await?;
                 browser.survey(&format!("hostile-{name}")).await?;
             }
         }
@@ -172,7 +173,7 @@ fn results_of_a_search_are_text() {
         let data = format!("{line} needle\n\u{202e}needle");
         explorer.zk().create(format!("/{name}")).data(data).await?;
         let seen = async |what: &str| {
-            shows(browser, "#hits td.line", &format!("{line} needle")).await?;
+            says(browser, "#hits td.line", &format!("{line} needle")).await?;
             is_unharmed(browser, what).await?;
             let elements = browser.texts_of("#results img, #results b").await?;
             assert!(elements.is_empty(), "{what}: {elements:?}");
@@ -182,14 +183,14 @@ fn results_of_a_search_are_text() {
         };
         // The page that the server makes, and the rows that the script adds.
         open(browser, &explorer, "/search?for=needle&in=text").await?;
-        shows(browser, "#search-end", "1 node matches.").await?;
+        says(browser, "#search-end", "1 node matches.").await?;
         browser.survey("hostile-search").await?;
         seen("the page").await?;
         open(browser, &explorer, "/search?in=text").await?;
         browser.click("#search-for").await?;
         browser.keys("needle").await?;
         browser.click("#search button[type=submit]").await?;
-        shows(browser, "#search-state", "1 node matches.").await?;
+        says(browser, "#search-state", "1 node matches.").await?;
         seen("the script").await?;
         Ok(explorer)
     });
@@ -203,15 +204,15 @@ fn changes_are_text() {
         let (old, new) = ("<img src=x onerror=window.hacked=1>", "\u{202e}<b>new</b>\n\0");
         explorer.zk().create("/hostile").data(old).await?;
         open_live(browser, &explorer, "/changes/hostile").await?;
-        shows(browser, "#changes", "Nothing has changed yet.").await?;
+        says(browser, "#changes", "Nothing has changed yet.").await?;
         explorer.zk().set_data("/hostile", "\u{202e}<b>new</b>").await?;
-        shows(browser, ".change del", old).await?;
-        shows(browser, ".change ins", "⟨U+202E⟩<b>new</b>").await?;
+        says(browser, ".change del", old).await?;
+        says(browser, ".change ins", "⟨U+202E⟩<b>new</b>").await?;
         explorer.zk().create("/hostile/<b onmouseover=window.hacked=1>").data(new).await?;
-        shows(browser, ".record", "/hostile/<b onmouseover=window.hacked=1>").await?;
+        says(browser, ".record", "/hostile/<b onmouseover=window.hacked=1>").await?;
         let long = "x".repeat(300);
         explorer.zk().create(format!("/hostile/{long}")).data(long.clone()).await?;
-        shows(browser, ".record", &long).await?;
+        says(browser, ".record", &long).await?;
         is_unharmed(browser, "changes").await?;
         let elements = browser.texts_of("#changes img, #changes b").await?;
         assert!(elements.is_empty(), "{elements:?}");

@@ -7,7 +7,8 @@ use zk_curator_web::paths::url_of;
 use zk_curator_web::{Limits, WebOptions};
 
 use super::explorer;
-use super::steps::{client, is_unharmed, open, shows};
+use super::steps::{client, is_unharmed, open};
+use super::way::says;
 use crate::in_browser;
 
 const ATTACK: &str = "<img src=x onerror=window.hacked=1>";
@@ -29,7 +30,7 @@ fn labels_are_text() {
             ("contender", format!("/node{}", url_of(&contender)), "#card .verdicts"),
         ] {
             open(browser, &explorer, &address).await?;
-            shows(browser, css, ATTACK).await?;
+            says(browser, css, ATTACK).await?;
             is_unharmed(browser, name).await?;
             assert!(browser.texts_of("main img").await?.is_empty(), "{name}");
             let text = browser.text_of("main").await?;
@@ -55,7 +56,7 @@ fn long_labels_and_paths_do_not_widen_the_page() {
             is_unharmed(browser, page).await?;
         }
         open(browser, &explorer, "/recipes").await?;
-        shows(browser, "#recipes", "yyyy").await?;
+        says(browser, "#recipes", "yyyy").await?;
         is_unharmed(browser, "all recipes").await?;
         held.release().await.unwrap();
         Ok((explorer, other))
@@ -77,9 +78,9 @@ fn records_of_services_are_text() {
         let registered = discovery.register(instance.build().unwrap()).await.unwrap();
         explorer.zk().create(format!("/services/orders {ATTACK}/foreign")).data(ATTACK).await?;
         open(browser, &explorer, "/services/services").await?;
-        shows(browser, "#services", "1 up, 0 drained, 1 undecodable.").await?;
+        says(browser, "#services", "1 up, 0 drained, 1 undecodable.").await?;
         browser.click("#services summary").await?;
-        shows(browser, "#services pre", "⟨U+202E⟩gpj").await?;
+        says(browser, "#services pre", "⟨U+202E⟩gpj").await?;
         is_unharmed(browser, "services").await?;
         assert!(browser.texts_of("main img").await?.is_empty());
         let targets = "

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use zk_curator_browser::key::{DOWN, ENTER, ESCAPE, LEFT, RIGHT, TAB, UP};
 use zk_curator_browser::{Browser, BrowserError};
 
-use super::way::{arrived, focused, open, says, still, tab_to, until_texts};
+use super::way::{arrived, focused, open_ready, says, still, tab_to, until_texts};
 use super::world::{HELD_SINCE, HOLDER, LOCK, SHOP, explore};
 use crate::in_browser;
 
@@ -19,13 +19,13 @@ const ROWS: usize = 40;
 fn arrows_move_between_rows_and_nodes() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, "/tree").await?;
+        open_ready(browser, &explorer, "/tree").await?;
         let names = browser.texts_of(".children tbody th bdi").await?;
         for (key, row) in [(DOWN, 0), (DOWN, 1), (DOWN, 2), (UP, 1)] {
             browser.keys(key).await?;
             assert_eq!(browser.focused_name().await?, names[row]);
         }
-        open(browser, &explorer, "/tree/locks").await?;
+        open_ready(browser, &explorer, "/tree/locks").await?;
         browser.keys(DOWN).await?;
         browser.keys(RIGHT).await?;
         arrived(browser, "/tree/locks/orders").await?;
@@ -43,7 +43,7 @@ fn arrows_move_between_rows_and_nodes() {
 fn a_slash_filters_the_children() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, "/tree").await?;
+        open_ready(browser, &explorer, "/tree").await?;
         browser.keys("/").await?;
         focused(browser, "#filter").await?;
         browser.keys("lock").await?;
@@ -60,7 +60,7 @@ fn a_slash_filters_the_children() {
 fn escape_leaves_a_field() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, "/tree").await?;
+        open_ready(browser, &explorer, "/tree").await?;
         browser.keys("/").await?;
         focused(browser, "#filter").await?;
         // In a field, keys are characters.
@@ -79,7 +79,7 @@ fn escape_leaves_a_field() {
 fn a_path_is_completed_and_opened() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, "/tree/config").await?;
+        open_ready(browser, &explorer, "/tree/config").await?;
         browser.keys("g").await?;
         focused(browser, "#goto").await?;
         // The present path is selected, so that typing replaces it.
@@ -99,7 +99,7 @@ fn a_path_is_completed_and_opened() {
 fn a_question_mark_shows_the_help() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, "/tree").await?;
+        open_ready(browser, &explorer, "/tree").await?;
         browser.keys("?").await?;
         arrived(browser, "/help").await?;
         Ok((explorer, world))
@@ -112,7 +112,7 @@ fn the_first_tab_leads_past_the_navigation() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
         for path in ["/tree", "/recipes", "/help"] {
-            open(browser, &explorer, path).await?;
+            open_ready(browser, &explorer, path).await?;
             browser.keys(TAB).await?;
             assert_eq!(browser.focused_name().await?, "Skip to the content", "{path}");
             // It is visible while it has the focus.
@@ -163,7 +163,7 @@ fn every_element_shows_that_it_has_the_focus() {
         let mut kinds = BTreeSet::new();
         let [node, why] = [format!("/node{SHOP}/routes.yaml"), format!("/why{LOCK}")];
         for path in ["/tree", &*node, &*why, "/search", "/data/config/shop"] {
-            open(browser, &explorer, path).await?;
+            open_ready(browser, &explorer, path).await?;
             let of_page = pass(browser).await?;
             assert!(of_page.contains("a") && of_page.contains("button"), "{path}: {of_page:?}");
             kinds.extend(of_page);

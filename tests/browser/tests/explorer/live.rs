@@ -7,7 +7,8 @@ use zk_curator_recipes::lock::InterProcessMutex;
 use zk_curator_web::{WebOptions, router};
 
 use super::explorer;
-use super::steps::{client, is_away, is_live, open, open_live, shows, took_statuses, typed};
+use super::steps::{client, is_away, is_live, open, open_live, took_statuses, typed};
+use super::way::says;
 use crate::in_browser;
 
 const LOCK: &str = "/locks/orders";
@@ -35,9 +36,9 @@ fn a_tree_follows_other_clients() {
         let other = client(&explorer).await?;
         other.create("/app").await?;
         open_live(browser, &explorer, "/tree/app").await?;
-        shows(browser, "#children", "The node has no children.").await?;
+        says(browser, "#children", "The node has no children.").await?;
         other.create("/app/first").data("1").await?;
-        shows(browser, "#children tbody th", "first").await?;
+        says(browser, "#children tbody th", "first").await?;
         browser.wait_for(".tabs .count", "e => e.textContent === '1'").await?;
         other.set_data("/app/first", "22").await?;
         browser.wait_for("#children tbody .version", "e => e.textContent === '1'").await?;
@@ -46,7 +47,7 @@ fn a_tree_follows_other_clients() {
         other.delete("/app/first/child").await?;
         browser.wait_for("#children tbody .twig", "e => e.textContent === '·'").await?;
         other.delete("/app/first").await?;
-        shows(browser, "#children", "The node has no children.").await?;
+        says(browser, "#children", "The node has no children.").await?;
         Ok((explorer, other))
     });
 }
@@ -59,20 +60,20 @@ fn a_node_follows_other_clients() {
         let other = client(&explorer).await?;
         other.create("/app").data("one").await?;
         open_live(browser, &explorer, "/node/app").await?;
-        shows(browser, "#data", "one").await?;
+        says(browser, "#data", "one").await?;
         other.set_data("/app", "two").await?;
-        shows(browser, "#data", "two").await?;
-        shows(browser, "#facts", "version 1").await?;
+        says(browser, "#data", "two").await?;
+        says(browser, "#facts", "version 1").await?;
         other.create("/app/child").await?;
-        shows(browser, "#facts", "The only child").await?;
+        says(browser, "#facts", "The only child").await?;
         other.delete("/app/child").await?;
-        shows(browser, "#facts", "The node has no children.").await?;
+        says(browser, "#facts", "The node has no children.").await?;
         other.delete("/app").await?;
         browser.wait_for("#live-text", "e => e.textContent === 'deleted'").await?;
         // The last value can still be read.
-        shows(browser, "#data", "two").await?;
+        says(browser, "#data", "two").await?;
         other.create("/app").data("three").await?;
-        shows(browser, "#data", "three").await?;
+        says(browser, "#data", "three").await?;
         is_live(browser).await?;
         took_statuses(browser, &[404]).await?;
         Ok((explorer, other))
@@ -93,7 +94,7 @@ fn an_update_keeps_what_a_user_types() {
         let before = typed(browser, "#edit-data").await?;
         assert!(before.contains("mine "), "{before}");
         other.set_data("/app", "two").await?;
-        shows(browser, "#data", "two").await?;
+        says(browser, "#data", "two").await?;
         assert_eq!(typed(browser, "#edit-data").await?, before);
         assert_eq!(browser.focused_name().await?, "New data");
         browser.keys("and more").await?;
@@ -156,7 +157,7 @@ fn updates_do_not_move_the_page() {
             browser.wait_for("#children tbody .version", &has_version).await?;
         }
         other.create("/app/second").await?;
-        shows(browser, "#children tbody tr:nth-child(2) th", "second").await?;
+        says(browser, "#children tbody tr:nth-child(2) th", "second").await?;
         let shifted = browser.execute(SHIFTED, &[]).await?;
         assert!(shifted.as_f64().is_some_and(|shifted| shifted < 0.1), "{shifted}");
         // A shift would be seen.
@@ -179,14 +180,14 @@ fn the_page_of_a_lock_follows_its_contenders() {
         let lock = InterProcessMutex::new(&ann, LOCK).label("ann");
         let held = lock.acquire().await.unwrap();
         open_live(browser, &explorer, "/why/locks/orders").await?;
-        shows(browser, "#why", "1 holder, 0 waiting").await?;
-        shows(browser, "#why", "held by ann").await?;
+        says(browser, "#why", "1 holder, 0 waiting").await?;
+        says(browser, "#why", "held by ann").await?;
         let lock = InterProcessMutex::new(&ben, LOCK).label("ben");
         let waiter = tokio::spawn(async move { lock.acquire().await });
-        shows(browser, "#why", "1 holder, 1 waiting").await?;
+        says(browser, "#why", "1 holder, 1 waiting").await?;
         held.release().await.unwrap();
-        shows(browser, "#why", "held by ben").await?;
-        shows(browser, "#why", "1 holder, 0 waiting").await?;
+        says(browser, "#why", "held by ben").await?;
+        says(browser, "#why", "1 holder, 0 waiting").await?;
         waiter.await.unwrap().unwrap().release().await.unwrap();
         browser.wait_for("#why", "e => !e.innerText.includes('ben')").await?;
         Ok((explorer, ann, ben))
@@ -201,15 +202,15 @@ fn a_change_is_shown_with_both_values() {
         let other = client(&explorer).await?;
         other.create("/app").data("old value").await?;
         open_live(browser, &explorer, "/changes/app").await?;
-        shows(browser, "#changes", "Nothing has changed yet.").await?;
+        says(browser, "#changes", "Nothing has changed yet.").await?;
         other.set_data("/app", "new value").await?;
-        shows(browser, ".change ins", "new value").await?;
-        shows(browser, ".change del", "old value").await?;
+        says(browser, ".change ins", "new value").await?;
+        says(browser, ".change del", "old value").await?;
         other.create("/app/child").data("x").await?;
-        shows(browser, ".record", "/app/child").await?;
-        shows(browser, "#changes > .summary", "1 created, 1 changed and 0 deleted").await?;
+        says(browser, ".record", "/app/child").await?;
+        says(browser, "#changes > .summary", "1 created, 1 changed and 0 deleted").await?;
         other.delete("/app/child").await?;
-        shows(browser, "#changes > .summary", "1 created, 1 changed and 1 deleted").await?;
+        says(browser, "#changes > .summary", "1 created, 1 changed and 1 deleted").await?;
         Ok((explorer, other))
     });
 }
@@ -229,7 +230,7 @@ fn a_page_reconnects_to_an_explorer_that_was_restarted() {
         explorer.site().restart(restarted).await?;
         is_live(browser).await?;
         browser.wait_for("#live-age", "e => e.textContent === ''").await?;
-        shows(browser, "#children tbody th", "new").await?;
+        says(browser, "#children tbody th", "new").await?;
         // The end of the connection is an error of the console.
         let errors = browser.console_errors().await?;
         assert!(errors.iter().all(|error| error.message().contains("/app")), "{errors:?}");

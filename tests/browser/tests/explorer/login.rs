@@ -5,7 +5,8 @@ use zk_curator_browser::{Browser, BrowserError};
 use zk_curator_web::{Limits, Users, WebOptions};
 
 use super::explorer;
-use super::steps::{open, shows, took_statuses};
+use super::steps::{open, took_statuses};
+use super::way::says;
 use crate::in_browser;
 
 /// The token of ann is `foo`.
@@ -33,19 +34,19 @@ fn signing_in_leads_to_the_page_that_was_asked_for() {
         for path in ["/recipes?kind=lock", "/node/zookeeper?as=hex"] {
             open(browser, &explorer, path).await?;
             assert_eq!(browser.title().await?, "Sign in – ZooKeeper");
-            shows(browser, ".foot", "shown to users").await?;
+            says(browser, ".foot", "shown to users").await?;
             sign_in(browser, "bar").await?;
             assert_eq!(browser.title().await?, "Sign in – ZooKeeper");
-            shows(browser, "[role=alert]", "No user has this token.").await?;
+            says(browser, "[role=alert]", "No user has this token.").await?;
             browser.survey("login-refused").await?;
             sign_in(browser, "foo").await?;
             assert_eq!(browser.url().await?, explorer.url(path));
-            shows(browser, ".foot", "ann").await?;
+            says(browser, ".foot", "ann").await?;
             // No script can take the session.
             let cookies = browser.execute("return document.cookie", &[]).await?;
             assert_eq!(cookies, "", "{path}");
             browser.click(".foot button").await?;
-            shows(browser, "h1", "Sign in").await?;
+            says(browser, "h1", "Sign in").await?;
         }
         open(browser, &explorer, "/tree").await?;
         assert_eq!(browser.title().await?, "Sign in – ZooKeeper");

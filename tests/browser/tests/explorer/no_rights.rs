@@ -5,7 +5,8 @@ use zk_curator_browser::{BrowserError, Explorer};
 use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::steps::{open, open_live, replace_text, shows, status, took_statuses, typed};
+use super::steps::{open, open_live, replace_text, status, took_statuses, typed};
+use super::way::says;
 use crate::in_browser;
 
 /// Returns a client with rights that the explorer does not have.
@@ -30,8 +31,8 @@ fn a_hidden_node_is_described_in_words() {
         admin.create("/app").await?;
         admin.create("/app/hidden").acl(Acl::creator_all()).data("s3cret").await?;
         open_live(browser, &explorer, "/tree/app").await?;
-        shows(browser, "#children tbody", "hidden").await?;
-        shows(browser, "#children tbody .kind", "hidden").await?;
+        says(browser, "#children tbody", "hidden").await?;
+        says(browser, "#children tbody .kind", "hidden").await?;
         browser.survey("no-rights-tree").await?;
         for path in ["/tree/app/hidden", "/node/app/hidden"] {
             open(browser, &explorer, path).await?;
@@ -60,11 +61,11 @@ fn refused_changes_keep_what_was_typed() {
         let admin = admin(&explorer).await?;
         admin.create("/app").acl(readable()).data("theirs").await?;
         open_live(browser, &explorer, "/node/app").await?;
-        shows(browser, "#facts .acl", "admin").await?;
+        says(browser, "#facts .acl", "admin").await?;
         browser.click("details:has(#edit-data) > summary").await?;
         replace_text(browser, "#edit-data", "mine").await?;
         browser.click("#edit-data ~ p button").await?;
-        shows(browser, "h1", "Not saved: ZooKeeper refuses permission").await?;
+        says(browser, "h1", "Not saved: ZooKeeper refuses permission").await?;
         assert_eq!(typed(browser, "#edit-data").await?, "mine");
         browser.survey("no-rights-save").await?;
         open_live(browser, &explorer, "/node/app").await?;
@@ -72,7 +73,7 @@ fn refused_changes_keep_what_was_typed() {
         replace_text(browser, "#create-name", "child").await?;
         replace_text(browser, "#create-data", "its data").await?;
         browser.click("#create-data ~ p button").await?;
-        shows(browser, "h1", "Not created: ZooKeeper refuses permission").await?;
+        says(browser, "h1", "Not created: ZooKeeper refuses permission").await?;
         assert_eq!(typed(browser, "#create-name").await?, "child");
         assert_eq!(typed(browser, "#create-data").await?, "its data");
         browser.survey("no-rights-create").await?;
@@ -97,7 +98,7 @@ fn a_refused_deletion_is_described_in_words() {
         browser.click("details.danger > summary").await?;
         browser.click("#confirm").await?;
         browser.click("details.danger button").await?;
-        shows(browser, "h1", "ZooKeeper refuses permission").await?;
+        says(browser, "h1", "ZooKeeper refuses permission").await?;
         assert!(explorer.server().probe().exists("/app/child"));
         took_statuses(browser, &[403]).await?;
         Ok((explorer, admin))

@@ -3,9 +3,8 @@
 use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::steps::{
-    client, is_away, is_live, open, open_live, replace_text, shows, took_statuses, typed,
-};
+use super::steps::{client, is_away, is_live, open, open_live, replace_text, took_statuses, typed};
+use super::way::says;
 use crate::in_browser;
 
 #[test]
@@ -18,7 +17,7 @@ fn a_page_says_since_when_it_is_stale() {
         open_live(browser, &explorer, "/tree/app").await?;
         explorer.server().stop().await;
         is_away(browser, "stale since").await?;
-        shows(browser, "#children tbody th", "first").await?;
+        says(browser, "#children tbody th", "first").await?;
         browser.survey("outage").await?;
         explorer.server().restart().await.unwrap();
         is_live(browser).await?;
@@ -41,7 +40,7 @@ fn a_page_of_an_outage_says_what_is_wrong() {
             open(browser, &explorer, path).await?;
             assert_eq!(browser.text_of("h1").await?, "No connection to ZooKeeper");
             assert_eq!(browser.text_of("main .hint").await?, "Status 503.");
-            shows(browser, "#live", "ZooKeeper is away").await?;
+            says(browser, "#live", "ZooKeeper is away").await?;
         }
         browser.survey("outage-opened").await?;
         took_statuses(browser, &[503]).await?;
@@ -49,7 +48,7 @@ fn a_page_of_an_outage_says_what_is_wrong() {
         // Waits for the connection.
         explorer.zk().exists("/app").await?;
         open_live(browser, &explorer, "/node/app").await?;
-        shows(browser, "#data", "one").await?;
+        says(browser, "#data", "one").await?;
         Ok(explorer)
     });
 }
@@ -66,10 +65,10 @@ fn a_form_that_is_sent_in_an_outage_keeps_its_text() {
         explorer.server().stop().await;
         is_away(browser, "stale since").await?;
         browser.click("#edit-data ~ p button").await?;
-        shows(browser, "h1", "Not saved").await?;
+        says(browser, "h1", "Not saved").await?;
         assert_eq!(typed(browser, "#edit-data").await?, "mine");
-        shows(browser, "main", "Nothing is lost: your text is below.").await?;
-        shows(browser, "main", "The node cannot be read now.").await?;
+        says(browser, "main", "Nothing is lost: your text is below.").await?;
+        says(browser, "main", "The node cannot be read now.").await?;
         browser.survey("outage-not-saved").await?;
         assert_eq!(explorer.server().probe().data("/app").unwrap(), "one");
         took_statuses(browser, &[503]).await?;
@@ -87,10 +86,10 @@ fn a_page_follows_its_node_after_a_lost_session() {
         open_live(browser, &explorer, "/tree/app").await?;
         assert!(explorer.server().expire(explorer.zk()).await);
         other.create("/app/first").await?;
-        shows(browser, "#children tbody th", "first").await?;
+        says(browser, "#children tbody th", "first").await?;
         is_live(browser).await?;
         other.delete("/app/first").await?;
-        shows(browser, "#children", "The node has no children.").await?;
+        says(browser, "#children", "The node has no children.").await?;
         took_statuses(browser, &[503]).await?;
         Ok((explorer, other))
     });

@@ -6,7 +6,8 @@ use zk_curator_browser::key::ENTER;
 use zk_curator_web::{Users, WebOptions};
 
 use super::explorer;
-use super::way::{arrived, click_live, open, open_live, says, still, until_texts};
+use super::steps::open_live;
+use super::way::{arrived, click_live, open_ready, says, still, until_texts};
 use super::world::{HELD_SINCE, HOLDER, LOCK, SHOP, WAITERS, explore};
 use crate::in_browser;
 
@@ -27,7 +28,7 @@ fn the_tree_lists_children_with_their_kinds() {
         }
         assert!(names.is_sorted(), "{names:?}");
         browser.survey("tree").await?;
-        open(browser, &explorer, "/tree/presence").await?;
+        open_ready(browser, &explorer, "/tree/presence").await?;
         let kinds = browser.texts_of(".children td.kind").await?;
         assert_eq!(kinds, ["◌ephemeral", "◌ephemeral"]);
         assert_eq!(browser.texts_of(".children td.time").await?, ["3 h ago", "3 h ago"]);
@@ -63,15 +64,15 @@ fn data_of_every_form_are_named() {
             ("logo.png", "binary data, ", "89 50 4e 47"),
             ("session.ser", "Java-serialised object, ", "ac ed 00 05"),
         ] {
-            open(browser, &explorer, &format!("/node{SHOP}/{name}")).await?;
+            open_ready(browser, &explorer, &format!("/node{SHOP}/{name}")).await?;
             says(browser, "#data .summary", form).await?;
             says(browser, "#data .value", part).await?;
         }
         says(browser, "#data .summary", "of the class com.shop.Session").await?;
-        open(browser, &explorer, &format!("/node{SHOP}/routes.yaml")).await?;
+        open_ready(browser, &explorer, &format!("/node{SHOP}/routes.yaml")).await?;
         click_live(browser, "#data a[href$='?as=hex']").await?;
         says(browser, "#data .dump", "72 6f 75 74 65 73").await?;
-        open(browser, &explorer, "/node/config/mail/password").await?;
+        open_ready(browser, &explorer, "/node/config/mail/password").await?;
         says(browser, "#data .note", "The data are hidden").await?;
         assert!(!browser.text_of("body").await?.contains("s3cret"));
         Ok((explorer, world))
@@ -187,7 +188,7 @@ fn services_show_drained_and_undecodable_instances() {
 fn a_search_shows_results_and_a_summary() {
     in_browser(async |browser| {
         let (explorer, world) = explore(WebOptions::new()).await?;
-        open(browser, &explorer, "/search").await?;
+        open_ready(browser, &explorer, "/search").await?;
         browser.click("#search-in option[value='text']").await?;
         browser.click("#search-for").await?;
         browser.keys("service: billing").await?;
@@ -211,7 +212,7 @@ fn a_search_shows_results_and_a_summary() {
 fn two_trees_are_compared() {
     in_browser(async |browser| {
         let (explorer, world) = explore(WebOptions::new().write(true)).await?;
-        open(browser, &explorer, &format!("/data{SHOP}")).await?;
+        open_ready(browser, &explorer, &format!("/data{SHOP}")).await?;
         browser.click("#with").await?;
         browser.keys("/config/staging").await?;
         browser.keys(ENTER).await?;
@@ -266,7 +267,7 @@ fn changes_show_old_and_new_values() {
 fn the_help_names_keys_and_signs() {
     in_browser(async |browser| {
         let explorer = explorer(WebOptions::new()).await?;
-        open(browser, &explorer, "/help").await?;
+        open_ready(browser, &explorer, "/help").await?;
         assert_eq!(browser.title().await?, "Help – ZooKeeper");
         let keys = browser.texts_of(".keys kbd").await?;
         for key in ["↑", "↓", "→", "Enter", "←", "/", "g", "Esc", "?"] {
@@ -305,7 +306,7 @@ fn signing_in_leads_to_the_page_that_was_asked_for() {
 fn a_problem_says_what_is_wrong_and_leads_back() {
     in_browser(async |browser| {
         let explorer = explorer(WebOptions::new()).await?;
-        open(browser, &explorer, "/node/none").await?;
+        open_ready(browser, &explorer, "/node/none").await?;
         says(browser, "h1", "No such node").await?;
         says(browser, "main .hint", "Status 404.").await?;
         browser.survey("problem").await?;
@@ -324,7 +325,7 @@ fn a_problem_says_what_is_wrong_and_leads_back() {
 fn the_navigation_leads_to_every_page() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, "/help").await?;
+        open_ready(browser, &explorer, "/help").await?;
         for (path, title) in [
             ("/tree", "/ – children – ZooKeeper"),
             ("/recipes", "Recipes below / – ZooKeeper"),
@@ -348,7 +349,7 @@ fn the_navigation_leads_to_every_page() {
 fn the_views_of_a_node_are_linked() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, &format!("/tree{LOCK}")).await?;
+        open_ready(browser, &explorer, &format!("/tree{LOCK}")).await?;
         for view in ["node", "why", "recipes", "changes", "data", "tree", "search"] {
             browser.click(&format!(".tabs a[href='/{view}{LOCK}']")).await?;
             arrived(browser, &format!("/{view}{LOCK}")).await?;
@@ -366,7 +367,7 @@ fn the_views_of_a_node_are_linked() {
 fn a_contender_and_its_recipe_are_linked() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, &format!("/why{LOCK}")).await?;
+        open_ready(browser, &explorer, &format!("/why{LOCK}")).await?;
         browser.click("#waiting-heading + table tbody tr:first-child th a").await?;
         let place = "Contender 2 of 3 of the mutex (Curator) at /locks/orders: it waits.";
         says(browser, "#card .recipe > p", place).await?;

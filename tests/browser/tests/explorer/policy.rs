@@ -17,7 +17,8 @@ use zk_curator_testing::wait::until;
 use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::steps::{open, open_live, replace_text, shows, took_statuses};
+use super::steps::{open, open_live, replace_text, took_statuses};
+use super::way::says;
 use crate::in_browser;
 
 /// The time in which an error has to be in the console, also on a busy machine.
@@ -124,7 +125,7 @@ fn the_cookie_is_for_the_explorer_only() {
         browser.click("details:has(#edit-data) > summary").await?;
         replace_text(browser, "#edit-data", "mine").await?;
         browser.click("#edit-data ~ p button").await?;
-        shows(browser, "#data", "mine").await?;
+        says(browser, "#data", "mine").await?;
         let mut sent = Vec::new();
         let form = "<form action=\"/collect\" method=\"post\"><button>Send</button></form>";
         for policy in SITES {
@@ -138,7 +139,7 @@ fn the_cookie_is_for_the_explorer_only() {
             let site = Site::serve(other_site(policy, form).route("/collect", post(collect)))?;
             browser.goto(&site.url("/")).await?;
             browser.click("button").await?;
-            shows(browser, "#collected", "Collected").await?;
+            says(browser, "#collected", "Collected").await?;
             sent.push(*cookies.lock().unwrap());
         }
         // Cookies belong to a host and not to a port, so the first site has got it.
@@ -164,7 +165,7 @@ fn forms_of_other_sites_change_nothing() {
             let site = Site::serve(other_site(policy, &form))?;
             browser.goto(&site.url("/")).await?;
             browser.click("button").await?;
-            shows(browser, "h1", "Request of another site").await?;
+            says(browser, "h1", "Request of another site").await?;
             assert_eq!(explorer.server().probe().data("/app").unwrap(), "one", "{policy}");
         }
         took_statuses(browser, &[403]).await?;
@@ -173,7 +174,7 @@ fn forms_of_other_sites_change_nothing() {
         let site = Site::serve(other_site("", &link))?;
         browser.goto(&site.url("/")).await?;
         browser.click("a").await?;
-        shows(browser, "#data", "one").await?;
+        says(browser, "#data", "one").await?;
         Ok((explorer, site))
     });
 }

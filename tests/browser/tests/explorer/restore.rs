@@ -5,7 +5,7 @@ use zk_curator_real::TempDir;
 use zk_curator_testing::wait;
 use zk_curator_web::WebOptions;
 
-use super::way::{arrived, open, says, until_texts};
+use super::way::{arrived, open_ready, says, until_texts};
 use super::world::{SHOP, explore};
 use crate::in_browser;
 
@@ -19,7 +19,7 @@ async fn download(
     folder: &TempDir,
 ) -> Result<(), BrowserError> {
     browser.download_to(folder.path()).await?;
-    open(browser, explorer, &format!("/data{SHOP}")).await?;
+    open_ready(browser, explorer, &format!("/data{SHOP}")).await?;
     browser.click("a.action[download]").await?;
     let file = folder.path().join(FILE);
     wait::until(async || file.is_file()).await;

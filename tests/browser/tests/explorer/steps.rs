@@ -47,12 +47,6 @@ pub(super) async fn is_away(browser: &Browser, banner: &str) -> Result<(), Brows
     browser.wait_for("#live-age", r"e => /^\d+ (s|min)$/.test(e.textContent)").await
 }
 
-/// Waits until the visible text of the first element that a selector matches contains a text.
-pub(super) async fn shows(browser: &Browser, css: &str, text: &str) -> Result<(), BrowserError> {
-    // A string of JSON is one of JavaScript.
-    browser.wait_for(css, &format!("e => e.innerText.includes({})", json!(text))).await
-}
-
 /// Types a text in place of the one in a field.
 pub(super) async fn replace_text(
     browser: &Browser,

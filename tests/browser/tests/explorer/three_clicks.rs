@@ -2,7 +2,7 @@
 
 use zk_curator_browser::{Browser, BrowserError, Explorer};
 
-use super::way::{arrived, open, says, still};
+use super::way::{arrived, open_ready, says, still};
 use super::world::{HELD_SINCE, HOLDER, LOCK, explore};
 use crate::in_browser;
 
@@ -71,7 +71,7 @@ fn the_tree_leads_to_the_holder() {
 fn the_list_of_recipes_names_holder_and_time() {
     in_browser(async |browser| {
         let (explorer, world) = explore(still()).await?;
-        open(browser, &explorer, "/tree").await?;
+        open_ready(browser, &explorer, "/tree").await?;
         browser.click(".pages a[href='/recipes']").await?;
         arrived(browser, "/recipes").await?;
         for part in [LOCK, HOLDER, HELD_SINCE] {

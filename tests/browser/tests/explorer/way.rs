@@ -9,6 +9,8 @@ use zk_curator_browser::{Browser, BrowserError, Explorer};
 use zk_curator_testing::wait;
 use zk_curator_web::{Limits, WebOptions};
 
+use super::steps::open;
+
 /// The time in which a page has to reach a state, also on a busy machine.
 const REACHED: Duration = Duration::from_secs(30);
 /// More than the elements before the content of a page.
@@ -21,12 +23,12 @@ pub(super) fn still() -> WebOptions {
 }
 
 /// Opens a page, and waits until its script runs.
-pub(super) async fn open(
+pub(super) async fn open_ready(
     browser: &Browser,
     explorer: &Explorer,
     address: &str,
 ) -> Result<(), BrowserError> {
-    browser.goto(&explorer.url(address)).await?;
+    open(browser, explorer, address).await?;
     let path = address.split('?').next().unwrap_or_default();
     arrived(browser, path).await
 }
@@ -36,16 +38,6 @@ pub(super) async fn open(
 pub(super) async fn arrived(browser: &Browser, path: &str) -> Result<(), BrowserError> {
     let path = json!(path);
     browser.wait_for("html.js", &format!("() => location.pathname === {path}")).await
-}
-
-/// Opens a page, and waits until it is live.
-pub(super) async fn open_live(
-    browser: &Browser,
-    explorer: &Explorer,
-    address: &str,
-) -> Result<(), BrowserError> {
-    open(browser, explorer, address).await?;
-    browser.wait_for("#live.ok", "() => true").await
 }
 
 /// Clicks on an element of a live page. An update may replace it just before the click.
