@@ -35,9 +35,8 @@ pub(crate) async fn history_form(
     let form = read_form(body, &headers, FIELDS).await?;
     let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
     let source = Arc::clone(web.history()?);
-    let at = match (form.get("action"), moment_of(&form)?) {
-        (Some("undelete"), Some(at)) => at,
-        _ => return Err(Problem::usage("The form does not say what to do.")),
+    let (Some("undelete"), Some(at)) = (form.get("action"), moment_of(&form)?) else {
+        return Err(Problem::usage("The form does not say what to do."));
     };
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
     let (view, wanted, skips_damaged) = (web.past_view(), path.clone(), skips_damaged(&form));
