@@ -113,10 +113,11 @@ mod tests {
     fn clones_share_one_budget() {
         let hour = Duration::from_secs(3_600);
         let budget = ReadBudget::new(10, hour, 10);
+        let other = budget.clone();
         assert!(budget.spend(6).is_ok());
-        assert_eq!(limit(budget.clone().spend(6)), Some(ReadLimit::Bytes));
+        assert_eq!(limit(other.spend(6)), Some(ReadLimit::Bytes));
         assert!(budget.hold(10).is_ok() && budget.hold(11).is_err());
-        budget.clone().stop();
+        other.stop();
         assert_eq!(limit(budget.spend(0)), Some(ReadLimit::Stopped));
         let over = ReadBudget::new(10, Duration::ZERO, 10);
         assert_eq!(limit(over.spend(1)), Some(ReadLimit::Time));

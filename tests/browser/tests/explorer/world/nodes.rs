@@ -7,7 +7,7 @@ use zk_curator::{Acl, CreateMode, CuratorFramework, Permissions};
 use zk_curator_browser::BrowserError;
 use zk_curator_testing::{TestServer, digest};
 
-use super::{SHOP, World, made};
+use super::clients::{SHOP, World, made};
 
 /// The time to live of a node. No test lasts as long.
 const DAY: Duration = Duration::from_secs(24 * 3_600);

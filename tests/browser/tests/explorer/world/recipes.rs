@@ -18,7 +18,7 @@ use zk_curator_recipes::queue::DistributedPriorityQueue;
 use zk_curator_recipes::queue::jobs::Jobs;
 use zk_curator_testing::{TestServer, wait};
 
-use super::{LOCK, OLD, World, ago, made};
+use super::clients::{LOCK, OLD, World, ago, made};
 
 const BARRIER: &str = "/barriers/import";
 const ELECTION: &str = "/elections/scheduler";
