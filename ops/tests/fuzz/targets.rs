@@ -1,25 +1,17 @@
-//! The fuzz targets of the parsers with inputs that are made without libFuzzer, for as long as an
-//! ordinary test may take.
+//! The targets, each for as long as an ordinary test may take.
 
-use std::alloc::System;
 use std::sync::{Mutex, PoisonError};
 
-use cap::Cap;
-
-#[path = "../../fuzz/targets/flw.rs"]
+#[path = "../../../fuzz/targets/flw.rs"]
 mod flw;
-#[path = "../../fuzz/targets/history_log.rs"]
+#[path = "../../../fuzz/targets/history_log.rs"]
 mod history_log;
-#[path = "../../fuzz/targets/history_record.rs"]
+#[path = "../../../fuzz/targets/history_record.rs"]
 mod history_record;
-#[path = "../../fuzz/targets/history_snapshot.rs"]
+#[path = "../../../fuzz/targets/history_snapshot.rs"]
 mod history_snapshot;
-#[path = "../../fuzz/targets/mutation.rs"]
+#[path = "../../../fuzz/targets/mutation.rs"]
 mod mutation;
-
-/// A larger allocation aborts the process.
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 /// Each test holds this lock, because allocations of other tests would be counted, too.
 static ALONE: Mutex<()> = Mutex::new(());
