@@ -274,6 +274,6 @@ mod tests {
         assert!(line.starts_with("1970-01-01T00:00:01.700Z  0x11          leader  "), "{line}");
         assert!(line.ends_with("set-data        /a  v0 → v1, 1 B"), "{line}");
         (change.operation, change.error, change.path) = (Operation::Error, Some(-999), None);
-        assert_eq!(change.details(), ["failed"]);
+        assert_eq!(change.details(), ["unknown error code -999"]);
     }
 }
