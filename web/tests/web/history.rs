@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use serde_json::{Value, json};
+use zk_curator_real::Journal;
 use zk_curator_testing::TestServer;
 use zk_curator_web::paths::url_of;
 use zk_curator_web::{Limits, WebOptions, router};
@@ -14,12 +15,6 @@ use zk_curator_web::{Limits, WebOptions, router};
 use crate::hostile::{NAMES, assert_harmless};
 use crate::schema::check;
 use crate::support::{Browser, Reply, Site, ask};
-
-/// The logs are those of the tests of `zkc history`.
-#[path = "../../../cli/tests/cli/history/journal.rs"]
-mod journal;
-
-use journal::Journal;
 
 const SCRIPT: i64 = 0x1000_0000_0000_0001;
 const SERVICE: i64 = 0x1000_0000_0000_0002;
