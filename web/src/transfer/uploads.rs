@@ -149,8 +149,8 @@ impl Uploads {
 
 /// Returns one problem for an expired file, a file of another user, and an unknown id.
 pub(crate) fn gone() -> Problem {
-    let detail = "The uploaded file is not here. Files are kept for 10 minutes, for the browser \
-                  that has sent them. Upload the file again.";
+    let detail = "The file is not here. Files are kept for 10 minutes, for the browser of their \
+                  user. Upload it again, or begin again at the history.";
     Problem::new(StatusCode::GONE, ProblemKind::NoNode, "No such upload", detail)
 }
 
