@@ -123,7 +123,8 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
         return response;
     }
     let mut web = Arc::clone(&gate.web);
-    let format = Format::of(request.uri().path(), request.headers());
+    let url = request.uri().path().to_owned();
+    let format = Format::of(&url, request.headers());
     let admitted = admit(&web, &mut request, format);
     let viewer = request.extensions().get::<Viewer>().cloned();
     let admitted = admitted.and_then(|cookie| {
@@ -143,7 +144,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     let mut response = match problem_of(&response) {
         // axum adds the header `Allow` later.
         Some(problem) if format == Format::Html => {
-            problem_page(&web, viewer.as_ref(), &problem).await
+            problem_page(&web, viewer.as_ref(), &problem, &url).await
         }
         Some(problem) => problem.into_response(),
         None => response,

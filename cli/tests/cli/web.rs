@@ -252,3 +252,44 @@ async fn the_past_is_read_from_a_directory() {
     web.signal(Signal::SIGTERM);
     assert_eq!(web.finish().await.code, Some(0));
 }
+
+#[tokio::test]
+async fn an_undelete_is_recorded_as_an_undelete() {
+    let zkc = Zkc::start().await;
+    let directory = zkc.file("zk");
+    crate::history::incident().write(&directory);
+    let directory = directory.to_str().unwrap();
+    let (web, address) = start(&zkc, &["--write", "--history", directory]).await;
+    let page = ask(&address, "GET /history/config HTTP/1.1", "").await;
+    let cookie = between(&page, "set-cookie: ", ";");
+    let csrf = between(&page, "name=\"csrf\" value=\"", "\"");
+    let send = async |path: &str, fields: &str| {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nCookie: {cookie}\r\n\
+             Content-Type: application/x-www-form-urlencoded"
+        );
+        ask(&address, &head, &format!("csrf={csrf}&{fields}")).await
+    };
+    let planned = send("/history/config", "action=undelete&at=0xb").await;
+    let location = between(&planned, "location: ", "\r\n");
+    let plan = ask(&address, &format!("GET {location} HTTP/1.1\r\nCookie: {cookie}"), "").await;
+    let upload = between(&plan, "name=\"upload\" value=\"", "\"");
+    let token = between(&plan, "name=\"token\" value=\"", "\"");
+    let fields = format!("action=apply&upload={upload}&token={token}&root=here&confirm=yes");
+    let applied = send("/data/config", &fields).await;
+    assert!(applied.starts_with("HTTP/1.1 303"), "{applied}");
+    assert_eq!(zkc.server.probe().data("/config/flags").unwrap(), "a=1\nb=3\n");
+    web.signal(Signal::SIGTERM);
+    let ended = web.finish().await;
+    let line = ended.stderr.lines().find(|line| line.contains("audit:"));
+    let line = line.unwrap_or_else(|| panic!("{ended:?}"));
+    for part in ["changed", "operation=undelete", "path=/config ", "who=anyone"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+/// Returns the text between two others in a response.
+fn between<'a>(response: &'a str, before: &str, after: &str) -> &'a str {
+    let (_, rest) = response.split_once(before).unwrap_or_else(|| panic!("{before}: {response}"));
+    rest.split_once(after).unwrap_or_else(|| panic!("{after}: {rest}")).0
+}

@@ -22,6 +22,8 @@
 //! # }
 //! ```
 //!
+//! [`Journal`] writes transaction logs, for tests of programs that read those of a server.
+//!
 //! Servers, processes and files end with the process of the tests, even if it is killed.
 
 mod builder;
@@ -31,6 +33,7 @@ mod ensemble;
 mod error;
 mod home;
 pub mod java;
+mod journal;
 mod kdc;
 mod launch;
 mod launcher;
@@ -47,6 +50,7 @@ use std::io::{self, Write};
 pub use builder::RealZooKeeperBuilder;
 pub use ensemble::{RealEnsemble, RealEnsembleBuilder, Role};
 pub use error::RealError;
+pub use journal::Journal;
 pub use kdc::Kdc;
 pub use launcher::RealZooKeeper;
 pub use ports::free_port;

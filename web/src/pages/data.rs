@@ -6,7 +6,6 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use zk_curator::path::ZPath;
-use zk_curator_ops::files::TemporaryFile;
 
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
@@ -19,7 +18,7 @@ use crate::reads::{PAGE, next_of};
 use crate::show::{size, visible};
 use crate::state::{Web, read_only};
 use crate::transfer::{
-    CompareWith, Comparison, DifferenceRow, MOST_COMPARED, RestoreChoice, UploadOwner, gone,
+    CompareWith, Comparison, DifferenceRow, MOST_COMPARED, RestoreChoice, Upload, UploadOwner, gone,
 };
 use crate::visit::Visit;
 
@@ -69,14 +68,14 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
     match (visit.query.get("show"), with, upload) {
         (Some("plan"), _, Some(id)) if web.write => {
             let choice = RestoreChoice::of(&visit.query);
-            let (file, owner) = uploaded(&web, &visit, id)?;
-            let planned = plan_of(&web, file, choice, &path).await?;
+            let (upload, owner) = uploaded(&web, &visit, id)?;
+            let planned = plan_of(&web, upload.file, choice, &path).await?;
             page.found_plan = Some(plan_view(&web, id, owner, choice, planned));
         }
         (Some("plan"), _, Some(_)) => return Err(read_only()),
         (_, _, Some(id)) => {
-            let (file, _) = uploaded(&web, &visit, id)?;
-            let compared = web.compared(&path, CompareWith::File(file), true).await?;
+            let (upload, _) = uploaded(&web, &visit, id)?;
+            let compared = web.compared(&path, CompareWith::File(upload.file), true).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, id, true, &compared));
         }
         (_, Some(with), None) => {
@@ -124,12 +123,8 @@ impl DataPage {
     }
 }
 
-/// Returns an uploaded file of the user, and its owner.
-pub(super) fn uploaded(
-    web: &Web,
-    visit: &Visit,
-    id: &str,
-) -> RequestResult<(Arc<TemporaryFile>, UploadOwner)> {
+/// Returns a file of the user that is kept, and its owner.
+pub(super) fn uploaded(web: &Web, visit: &Visit, id: &str) -> RequestResult<(Upload, UploadOwner)> {
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
     Ok((web.uploads.get(owner, id)?, owner))
 }

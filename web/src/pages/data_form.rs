@@ -16,7 +16,8 @@ use crate::problem::{Problem, RequestResult};
 use crate::security::{ChangePermit, NodeChange, audited};
 use crate::state::{Web, read_only};
 use crate::transfer::{
-    RestoreChoice, RestoreRefusal, RestoreTask, UploadOwner, complete, gone, is_multipart, receive,
+    RestoreChoice, RestoreRefusal, RestoreTask, Upload, UploadOwner, UploadSource, complete, gone,
+    is_multipart, receive,
 };
 use crate::visit::Visit;
 
@@ -66,7 +67,7 @@ async fn upload(
     let who = &visit.viewer.counted_as;
     let form = receive(&web.uploads, &web.transfers, who, headers, body, check).await?;
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
-    let id = web.uploads.keep(owner, form.file)?;
+    let id = web.uploads.keep(owner, form.file, UploadSource::Browser)?;
     let is_plan = form.fields.get("action") == Some("plan");
     let choice = RestoreChoice::of(&form.fields);
     let mut fields = vec![("upload", &*id), ("show", if is_plan { "plan" } else { "diff" })];
@@ -87,7 +88,7 @@ async fn apply(
     permit: &ChangePermit,
 ) -> RequestResult<Response> {
     let id = form.get("upload").unwrap_or_default();
-    let (file, owner) = uploaded(web, visit, id)?;
+    let (Upload { file, source }, owner) = uploaded(web, visit, id)?;
     if form.get("confirm") != Some("yes") {
         return Err(Problem::usage("The restore was not confirmed."));
     }
@@ -109,9 +110,10 @@ async fn apply(
     });
     let applied = applied.await?;
     web.hub.forget_all();
+    let operation = source.operation();
     let root = match applied {
         Ok(root) => {
-            let change = NodeChange { operation: "restore", path: &root, version: None, bytes };
+            let change = NodeChange { operation, path: &root, version: None, bytes };
             let done: Result<(), Problem> = audited(permit, change, Ok(()));
             done?;
             root
@@ -127,7 +129,7 @@ async fn apply(
             return Ok(response);
         }
         Err(refusal) => {
-            let change = NodeChange { operation: "restore", path, version: None, bytes };
+            let change = NodeChange { operation, path, version: None, bytes };
             return audited(permit, change, Err(problem_of_refusal(refusal)));
         }
     };

@@ -14,7 +14,7 @@ use crate::history::{moment_of, recover, skips_damaged};
 use crate::problem::{Problem, RequestResult};
 use crate::security::ChangePermit;
 use crate::state::{Web, read_only};
-use crate::transfer::{RestoreChoice, UploadOwner, create, gone};
+use crate::transfer::{RestoreChoice, UploadOwner, UploadSource, create, gone};
 use crate::visit::Visit;
 
 /// The size of the fields in bytes.
@@ -45,7 +45,7 @@ pub(crate) async fn history_form(
         recover(files, budget, (&wanted, at, skips_damaged), &view, &file)?;
         Ok(file)
     });
-    let id = web.uploads.keep(owner, written.await?)?;
+    let id = web.uploads.keep(owner, written.await?, UploadSource::History)?;
     tracing::info!(
         who = permit.who(),
         path = path.as_str(),

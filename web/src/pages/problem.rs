@@ -5,10 +5,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::frame::{Frame, render_as};
-use crate::problem::Problem;
+use super::head::{View, address};
+use crate::paths::{parent_of, path_of};
+use crate::problem::{Problem, ProblemKind};
 use crate::security::Viewer;
 use crate::show::visible;
 use crate::state::Web;
+
+/// The pages of nodes that have to exist.
+const OF_PRESENT_NODES: [View; 6] =
+    [View::Tree, View::Node, View::Why, View::Recipes, View::Services, View::Changes];
 
 #[derive(Template)]
 #[template(path = "problem.html", whitespace = "minimize")]
@@ -19,14 +25,23 @@ struct ProblemPage {
     status: String,
     /// `true` if the same request may succeed later.
     is_passing: bool,
+    /// The address of the history of a missing node; empty for other problems, and without logs.
+    history_url: String,
+    /// The address of the parent of a missing node; empty for other problems.
+    parent_url: String,
 }
 
-/// Returns the page of a problem. `viewer` is the client, if the request was admitted.
+/// Returns the page of a problem. `viewer` is the client, if the request was admitted, and `url`
+/// the address of the request below the base path.
 pub(crate) async fn problem_page(
     web: &Web,
     viewer: Option<&Viewer>,
     problem: &Problem,
+    url: &str,
 ) -> Response {
+    let missing = missing_node(problem, url);
+    let missing = missing.as_deref();
+    let parent = missing.and_then(parent_of).filter(|parent| *parent != "/");
     let page = ProblemPage {
         frame: Frame::new(web, viewer, "").await,
         title: problem.title,
@@ -36,8 +51,22 @@ pub(crate) async fn problem_page(
             problem.status,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS
         ),
+        history_url: missing
+            .filter(|_| web.history().is_ok())
+            .map(|path| address(web, View::History, path))
+            .unwrap_or_default(),
+        parent_url: parent.map(|path| address(web, View::Tree, path)).unwrap_or_default(),
     };
     let mut response = render_as(problem.status, &page);
     problem.add_header(&mut response);
     response
+}
+
+/// Returns the path of the node that the page at an address would show, if that does not exist.
+fn missing_node(problem: &Problem, url: &str) -> Option<String> {
+    if problem.kind != ProblemKind::NoNode {
+        return None;
+    }
+    let node = OF_PRESENT_NODES.iter().find_map(|view| url.strip_prefix(view.address()))?;
+    path_of(node).ok()
 }

@@ -9,7 +9,7 @@ use super::permit::ChangePermit;
 /// A change that was attempted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeChange<'a> {
-    /// `create`, `set`, `delete` or `restore`.
+    /// `create`, `set`, `delete`, `restore` or `undelete`.
     pub(crate) operation: &'static str,
     pub(crate) path: &'a str,
     /// The expected version; `None` for any.

@@ -1,7 +1,8 @@
 //! Backups, comparisons and restores.
 //!
 //! `multipart` and `restore_choice` are pure. `work` runs what reads files in threads of their own,
-//! `uploads` keeps uploaded files, and `receive` and `download` are the two ends at the browser.
+//! `uploads` keeps uploaded files and nodes of the past, and `receive` and `download` are the two
+//! ends at the browser.
 
 mod compare;
 mod download;
@@ -22,5 +23,5 @@ pub(crate) use receive::receive;
 pub(crate) use restore_choice::{
     ACLS, COUNTERS, ChoiceField, EPHEMERALS, EXISTING, ROOT, RestoreChoice,
 };
-pub(crate) use uploads::{UploadOwner, Uploads, create, gone};
+pub(crate) use uploads::{Upload, UploadOwner, UploadSource, Uploads, create, gone};
 pub(crate) use work::{complete, until_gone};

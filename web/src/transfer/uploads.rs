@@ -1,4 +1,4 @@
-//! Uploaded files, which wait for a decision of their user.
+//! Files of nodes, which wait for a decision of their user.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,8 +23,8 @@ const LASTING: Duration = Duration::from_secs(600);
 /// The size of an opened file, in sizes of the largest stored one.
 const OPENED: u64 = 16;
 
-/// The uploaded files of an explorer. A file that has expired is deleted with the next upload or
-/// look, and all of them with the explorer.
+/// The files of an explorer: uploaded ones, and nodes of the past. A file that has expired is
+/// deleted with the next upload or look, and all of them with the explorer.
 #[derive(Debug)]
 pub(crate) struct Uploads {
     most_bytes: u64,
@@ -36,8 +36,34 @@ pub(crate) struct Uploads {
 #[derive(Debug)]
 struct KeptUpload {
     owner: UploadOwner,
-    file: Arc<TemporaryFile>,
+    file: Upload,
     ends: Instant,
+}
+
+/// A file that is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Upload {
+    pub(crate) file: Arc<TemporaryFile>,
+    pub(crate) source: UploadSource,
+}
+
+/// The source of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UploadSource {
+    /// A browser has sent it.
+    Browser,
+    /// It has nodes of the past.
+    History,
+}
+
+impl UploadSource {
+    /// Returns the name of its restore in records of changes.
+    pub(crate) const fn operation(self) -> &'static str {
+        match self {
+            Self::Browser => "restore",
+            Self::History => "undelete",
+        }
+    }
 }
 
 /// The user and the browser to which a file belongs.
@@ -84,7 +110,12 @@ impl Uploads {
     }
 
     /// Keeps a file for its owner, and returns its id. The owner's oldest file makes room.
-    pub(crate) fn keep(&self, owner: UploadOwner, file: TemporaryFile) -> RequestResult<String> {
+    pub(crate) fn keep(
+        &self,
+        owner: UploadOwner,
+        file: TemporaryFile,
+        source: UploadSource,
+    ) -> RequestResult<String> {
         let now = Instant::now();
         let mut kept = self.kept.lock();
         kept.retain(|_, upload| upload.ends > now);
@@ -93,18 +124,18 @@ impl Uploads {
             let oldest = own.min_by_key(|(_, upload)| upload.ends).map(|(id, _)| id.clone());
             kept.remove(&oldest.ok_or_else(full)?);
         }
-        let (id, file) = (random_token(), Arc::new(file));
+        let (id, file) = (random_token(), Upload { file: Arc::new(file), source });
         kept.insert(id.clone(), KeptUpload { owner, file, ends: now + LASTING });
         Ok(id)
     }
 
     /// Returns a file of this owner.
-    pub(crate) fn get(&self, owner: UploadOwner, id: &str) -> RequestResult<Arc<TemporaryFile>> {
+    pub(crate) fn get(&self, owner: UploadOwner, id: &str) -> RequestResult<Upload> {
         let now = Instant::now();
         let mut kept = self.kept.lock();
         kept.retain(|_, upload| upload.ends > now);
         let upload = kept.get(id).filter(|upload| upload.owner == owner);
-        upload.map(|upload| Arc::clone(&upload.file)).ok_or_else(gone)
+        upload.map(|upload| upload.file.clone()).ok_or_else(gone)
     }
 
     /// Deletes a file of this owner as soon as nothing reads it.
@@ -118,8 +149,8 @@ impl Uploads {
 
 /// Returns one problem for an expired file, a file of another user, and an unknown id.
 pub(crate) fn gone() -> Problem {
-    let detail = "The uploaded file is not here. Files are kept for 10 minutes, for the browser \
-                  that has sent them. Upload the file again.";
+    let detail = "The file is not here. Files are kept for 10 minutes, for the browser of their \
+                  user. Upload it again, or begin again at the history.";
     Problem::new(StatusCode::GONE, ProblemKind::NoNode, "No such upload", detail)
 }
 
@@ -144,7 +175,7 @@ mod tests {
             let (uploads, ann, bob) = (Uploads::new(9), UploadOwner([1; 32]), UploadOwner([2; 32]));
             let upload = file();
             let path = upload.path().to_owned();
-            let id = uploads.keep(ann, upload).unwrap();
+            let id = uploads.keep(ann, upload, UploadSource::Browser).unwrap();
             assert!(uploads.get(ann, &id).is_ok() && path.exists());
             assert!(uploads.get(bob, &id).is_err() && uploads.get(ann, "other").is_err());
             uploads.remove(bob, &id);
@@ -168,13 +199,14 @@ mod tests {
     fn the_number_of_files_is_bounded() {
         paused(async {
             let (uploads, ann, bob) = (Uploads::new(9), UploadOwner([1; 32]), UploadOwner([2; 32]));
-            let first = uploads.keep(ann, file()).unwrap();
+            let keep = |owner| uploads.keep(owner, file(), UploadSource::Browser);
+            let first = keep(ann).unwrap();
             wait::past(Duration::from_secs(1)).await;
             for _ in 1..MOST {
-                uploads.keep(ann, file()).unwrap();
+                keep(ann).unwrap();
             }
-            assert!(uploads.keep(bob, file()).is_err());
-            assert!(uploads.keep(ann, file()).is_ok());
+            assert!(keep(bob).is_err());
+            assert!(keep(ann).is_ok());
             assert!(uploads.get(ann, &first).is_err(), "it has made room");
         });
     }

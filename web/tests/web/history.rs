@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use serde_json::{Value, json};
+use zk_curator_real::Journal;
 use zk_curator_testing::TestServer;
 use zk_curator_web::paths::url_of;
 use zk_curator_web::{Limits, WebOptions, router};
@@ -14,12 +15,6 @@ use zk_curator_web::{Limits, WebOptions, router};
 use crate::hostile::{NAMES, assert_harmless};
 use crate::schema::check;
 use crate::support::{Browser, Reply, Site, ask};
-
-/// The logs are those of the tests of `zkc history`.
-#[path = "../../../cli/tests/cli/history/journal.rs"]
-mod journal;
-
-use journal::Journal;
 
 const SCRIPT: i64 = 0x1000_0000_0000_0001;
 const SERVICE: i64 = 0x1000_0000_0000_0002;
@@ -424,11 +419,27 @@ async fn names_and_values_are_text() {
 }
 
 #[tokio::test]
+async fn a_missing_node_leads_to_its_history() {
+    let (_folder, site) = site(&incident(), WebOptions::new()).await;
+    for view in ["tree", "node", "why", "recipes", "services"] {
+        let reply = site.get(&format!("/{view}/config/a%20b")).await;
+        assert_eq!(reply.status, 404, "{view}: {}", reply.body);
+        for link in ["href=\"/history/config/a%20b\"", "href=\"/tree/config\""] {
+            assert!(reply.body.contains(link), "{view} {link}: {}", reply.body);
+        }
+    }
+    let past = site.get("/history/config?at=2020-01-01T00:00:00Z").await;
+    assert!(past.status == 404 && !past.body.contains("What happened to it"), "{}", past.body);
+}
+
+#[tokio::test]
 async fn an_explorer_without_logs_has_no_history() {
     let site = Site::start(WebOptions::new().write(true)).await;
     assert_eq!(site.get("/api/v1/history/a").await.problem()["status"], 404);
     assert_eq!(site.get("/history").await.status, 404);
     assert!(!site.get("/tree").await.body.contains("/history"));
+    let missing = site.get("/node/a/b").await.body;
+    assert!(missing.contains("href=\"/tree/a\"") && !missing.contains("/history"), "{missing}");
     let ann = site.browser("/data").await;
     assert_eq!(undelete(&site, &ann, "/a", &[("at", "0x1")]).await.status, 404);
 }

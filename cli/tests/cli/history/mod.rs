@@ -1,14 +1,13 @@
 //! `history`, on logs that these tests write, and on those of Apache ZooKeeper.
 
-mod journal;
 mod on_apache_zookeeper;
 
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
+use zk_curator_real::Journal;
 
 use crate::support::{Zkc, end};
-use journal::Journal;
 
 const SCRIPT: i64 = 0x1000_0000_0000_0001;
 const SERVICE: i64 = 0x1000_0000_0000_0002;

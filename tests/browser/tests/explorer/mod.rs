@@ -3,6 +3,7 @@
 mod changes_by_hand;
 mod conflict;
 mod empty;
+mod history;
 mod hostile;
 mod hostile_recipes;
 mod keyboard;

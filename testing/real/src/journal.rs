@@ -1,4 +1,4 @@
-//! Writes a transaction log as servers do.
+//! Transaction logs with a past of a test's choice.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,55 +16,74 @@ const ERROR: i32 = -1;
 const CREATE_SESSION: i32 = -10;
 const CLOSE_SESSION: i32 = -11;
 
-/// The transactions of a log. Each is a hundred milliseconds after the one before.
+/// All permissions (`ZooDefs.Perms.ALL`).
+const ALL: i32 = 31;
+
+/// The transactions of a log, which [`write`](Self::write) writes as servers do. Transaction 1 is
+/// of 2026-11-30T14:02:00.1Z, and each is a hundred milliseconds after the one before.
+///
+/// Most methods return the id of the transaction that they add. They do not check if a server would
+/// have accepted it, and panic if a path has no slash.
 #[derive(Debug, Clone)]
-pub(crate) struct Journal {
+pub struct Journal {
     first: i64,
     next: i64,
     records: Vec<Vec<u8>>,
     /// The numbers of children that were created, by parent.
     cversions: BTreeMap<String, i32>,
     versions: BTreeMap<String, i32>,
-    /// The identity that may do everything with the next nodes.
-    owner: (&'static str, &'static str),
+    /// The ACL of the next nodes: permissions, schemes and identities.
+    acl: Vec<(i32, &'static str, &'static str)>,
 }
 
 impl Journal {
-    /// Begins with this transaction.
-    pub(crate) fn new(first: i64) -> Self {
+    /// Begins with the transaction of this id.
+    #[must_use]
+    pub fn new(first: i64) -> Self {
         let (cversions, versions) = Default::default();
-        let owner = ("world", "anyone");
-        Self { first, next: first, records: Vec::new(), cversions, versions, owner }
+        let acl = vec![(ALL, "world", "anyone")];
+        Self { first, next: first, records: Vec::new(), cversions, versions, acl }
     }
 
     /// Gives all permissions for the nodes that are created from here on to one identity. Default:
     /// `world:anyone`.
-    pub(crate) fn own(&mut self, scheme: &'static str, id: &'static str) {
-        self.owner = (scheme, id);
+    pub fn own(&mut self, scheme: &'static str, id: &'static str) {
+        self.acl = vec![(ALL, scheme, id)];
     }
 
-    pub(crate) fn open(&mut self, session: i64, timeout_ms: i32) -> i64 {
+    /// Gives permissions, as the bits of ZooKeeper, for the nodes that are created from here on to
+    /// another identity too.
+    pub fn grant(&mut self, permissions: i32, scheme: &'static str, id: &'static str) {
+        self.acl.push((permissions, scheme, id));
+    }
+
+    /// Opens a session.
+    pub fn open(&mut self, session: i64, timeout_ms: i32) -> i64 {
         self.add(session, 0, CREATE_SESSION, |out| out.extend(timeout_ms.to_be_bytes()))
     }
 
-    pub(crate) fn create(&mut self, session: i64, path: &str, data: &str) -> i64 {
+    /// Creates a persistent node.
+    pub fn create(&mut self, session: i64, path: &str, data: &str) -> i64 {
         self.new_node(session, path, data, false)
     }
 
-    pub(crate) fn ephemeral(&mut self, session: i64, path: &str, data: &str) -> i64 {
+    /// Creates an ephemeral node of the session.
+    pub fn ephemeral(&mut self, session: i64, path: &str, data: &str) -> i64 {
         self.new_node(session, path, data, true)
     }
 
-    pub(crate) fn ttl(&mut self, session: i64, path: &str, ttl_ms: i64) -> i64 {
-        let (cversion, owner) = (self.next_cversion(path), self.owner);
+    /// Creates an empty node with a time to live.
+    pub fn ttl(&mut self, session: i64, path: &str, ttl_ms: i64) -> i64 {
+        let (cversion, acl) = (self.next_cversion(path), self.acl.clone());
         self.add(session, 1, CREATE_TTL, |out| {
-            node(out, path, "", owner);
+            node(out, path, "", &acl);
             out.extend(cversion.to_be_bytes());
             out.extend(ttl_ms.to_be_bytes());
         })
     }
 
-    pub(crate) fn set(&mut self, session: i64, path: &str, data: &str) -> i64 {
+    /// Changes the data of a node.
+    pub fn set(&mut self, session: i64, path: &str, data: &str) -> i64 {
         let version = self.versions.entry(path.to_owned()).or_default();
         *version += 1;
         let version = *version;
@@ -75,25 +94,30 @@ impl Journal {
         })
     }
 
-    pub(crate) fn delete(&mut self, session: i64, path: &str) -> i64 {
+    /// Deletes a node.
+    pub fn delete(&mut self, session: i64, path: &str) -> i64 {
         self.versions.remove(path);
         self.add(session, 1, DELETE, |out| string(out, path))
     }
 
-    pub(crate) fn fail(&mut self, session: i64, code: i32) -> i64 {
+    /// Records a request that failed with this error code.
+    pub fn fail(&mut self, session: i64, code: i32) -> i64 {
         self.add(session, 1, ERROR, |out| out.extend(code.to_be_bytes()))
     }
 
     /// Ends a session, which deletes these nodes. The servers end it if it expires.
-    pub(crate) fn expire(&mut self, session: i64, paths: &[&str]) -> i64 {
+    pub fn expire(&mut self, session: i64, paths: &[&str]) -> i64 {
         self.add(session, 0, CLOSE_SESSION, |out| {
             length(out, paths.len());
             paths.iter().for_each(|path| string(out, path));
         })
     }
 
-    /// Writes the log into the folder of a server. Returns its path.
-    pub(crate) fn write(&self, directory: &Path) -> PathBuf {
+    /// Writes the log into the data directory of a server. Returns its path.
+    ///
+    /// # Panics
+    /// Panics if the file cannot be written.
+    pub fn write(&self, directory: &Path) -> PathBuf {
         let folder = directory.join("version-2");
         fs::create_dir_all(&folder).expect("a folder");
         let mut bytes = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
@@ -106,9 +130,9 @@ impl Journal {
     }
 
     fn new_node(&mut self, session: i64, path: &str, data: &str, is_ephemeral: bool) -> i64 {
-        let (cversion, owner) = (self.next_cversion(path), self.owner);
+        let (cversion, acl) = (self.next_cversion(path), self.acl.clone());
         self.add(session, 1, CREATE, |out| {
-            node(out, path, data, owner);
+            node(out, path, data, &acl);
             out.push(u8::from(is_ephemeral));
             out.extend(cversion.to_be_bytes());
         })
@@ -141,14 +165,16 @@ impl Journal {
     }
 }
 
-/// Writes a path, data, and the ACL that the owner may do everything.
-fn node(out: &mut Vec<u8>, path: &str, data: &str, (scheme, id): (&str, &str)) {
+/// Writes a path, data and an ACL.
+fn node(out: &mut Vec<u8>, path: &str, data: &str, acl: &[(i32, &str, &str)]) {
     string(out, path);
     string(out, data);
-    length(out, 1);
-    out.extend(31_i32.to_be_bytes());
-    string(out, scheme);
-    string(out, id);
+    length(out, acl.len());
+    for (permissions, scheme, id) in acl {
+        out.extend(permissions.to_be_bytes());
+        string(out, scheme);
+        string(out, id);
+    }
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
