@@ -70,6 +70,9 @@
     showPaths();
   });
 
+  // ---- The sentence about a change: not again after a reload -------------------------------------
+  if (byId("done")) history.replaceState(null, "", location.pathname);
+
   // ---- Completion of paths ---------------------------------------------------------------------
   const goto = byId("goto");
   const completions = byId("completions");

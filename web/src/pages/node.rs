@@ -8,9 +8,10 @@ use axum::response::Response;
 use zk_curator::{SessionId, Stat};
 
 use super::card::{RecipeCard, card_of, followed};
+use super::done::done_sentence;
 use super::edit::EditForm;
 use super::frame::{Frame, render};
-use super::head::Head;
+use super::head::{Head, View};
 use crate::api::{node_json, raw_response, wants_raw};
 use crate::live::Scope;
 use crate::paths::url_of;
@@ -85,10 +86,11 @@ pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
     }
     let Some(card) = card else { return Ok(node_json(&path, &node, is_redacted)) };
     let frame = Frame::new(&web, Some(&visit.viewer), "").await;
-    let frame = match followed(&path, &card) {
+    let mut frame = match followed(&path, &card) {
         Some(recipe) => frame.following(&web, &path, recipe, Scope::Recipe),
         None => frame.of_node(&web, &path, &url_of(&path)),
     };
+    frame.done = done_sentence(&web, &visit, View::Node, &path, &node.stat);
     let as_dump = visit.query.get("as") == Some("hex");
     Ok(render(&page(&web, frame, &path, &node, &card, as_dump)))
 }

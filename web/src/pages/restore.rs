@@ -108,7 +108,7 @@ pub(super) fn token_of(
 ) -> String {
     let choice = choice.fields().map(|(_, value)| value).join(",");
     let parts = [upload.as_bytes(), b"\0", choice.as_bytes(), b"\0", owner.code(), digest];
-    keys.code("plan", &parts.concat()).iter().map(|byte| format!("{byte:02x}")).collect()
+    keys.token("plan", &parts.concat())
 }
 
 /// Returns the choices, with the chosen values.

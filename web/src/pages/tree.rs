@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use zk_curator::path::ZPath;
 
+use super::done::done_sentence;
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
 use super::paging::{from_field, range};
@@ -88,7 +89,8 @@ pub(crate) async fn tree(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
         return Ok(children_json(&path, &query, &listing));
     }
     let frame = Frame::new(&web, Some(&visit.viewer), "/tree").await;
-    let frame = frame.of_node(&web, &path, &url_of(&path));
+    let mut frame = frame.of_node(&web, &path, &url_of(&path));
+    frame.done = done_sentence(&web, &visit, View::Tree, &path, &listing.stat);
     Ok(render(&page(&web, frame, &path, &query, &listing)))
 }
 

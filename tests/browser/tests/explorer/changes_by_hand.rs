@@ -49,6 +49,7 @@ fn a_node_is_created_edited_and_deleted() {
         assert_eq!(probe().data(path).expect("the node was created"), created);
         says(browser, "#data .value", created).await?;
         says(browser, "#facts .summary", "and never changed: version 0.").await?;
+        says(browser, "#done", "Created.").await?;
 
         unfold(browser, "edit-heading").await?;
         browser.wait_for("#edit-data", "e => e.value.startsWith('orders: 10')").await?;
@@ -61,6 +62,15 @@ fn a_node_is_created_edited_and_deleted() {
         says(browser, "#facts .summary", "version 1. Created").await?;
         says(browser, "#data .value", "orders: 11").await?;
         assert_eq!(probe().data(path).expect("the node is there"), "orders: 11");
+        // An update of the page keeps the sentence, and a reload does not repeat it.
+        says(browser, "#done", "Saved: version 1.").await?;
+        browser.survey("saved").await?;
+        explorer.zk().set_data(path, "orders: 12").await?;
+        says(browser, "#data .value", "orders: 12").await?;
+        says(browser, "#done", "Saved: version 1.").await?;
+        browser.wait_for("html.js", "() => location.search === ''").await?;
+        open_live(browser, &explorer, "/node/config/limits%20%C3%BC.txt").await?;
+        assert!(browser.texts_of("#done").await?.is_empty());
 
         unfold(browser, "delete-heading").await?;
         browser.click("#confirm").await?;
@@ -68,6 +78,7 @@ fn a_node_is_created_edited_and_deleted() {
         send(browser, "delete-heading").await?;
         arrived(browser, "/tree/config").await?;
         says(browser, "#children .summary", "No children.").await?;
+        says(browser, "#done", "Deleted: /config/limits ü.txt.").await?;
         assert!(!probe().exists(path));
         // The old page may have asked for the node once more.
         took_statuses(browser, &[404]).await?;
