@@ -10,7 +10,7 @@ use super::head::{View, address};
 use crate::fields::query;
 use crate::paths::child_of;
 use crate::security::{Keys, Viewer};
-use crate::show::visible;
+use crate::show::{grouped, visible};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -79,7 +79,7 @@ impl DoneChange {
             Self::Saved(_) => "Saved. The node has changed again since.".to_owned(),
             Self::Deleted(name) => format!("Deleted: {}.", visible(&child_of(path, name))),
             Self::Restored(1) => "Restored: 1 node changed.".to_owned(),
-            Self::Restored(nodes) => format!("Restored: {nodes} nodes changed."),
+            Self::Restored(nodes) => format!("Restored: {} nodes changed.", grouped(nodes)),
         }
     }
 }

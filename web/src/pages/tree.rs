@@ -16,7 +16,7 @@ use crate::fields::{Fields, query};
 use crate::paths::{UrlError, child_of, url_of};
 use crate::problem::RequestResult;
 use crate::reads::{Listing, ListingQuery, PAGE, Row, SORTABLE, Sort};
-use crate::show::{is_sequential, now_ms, size, visible, when};
+use crate::show::{grouped, is_sequential, now_ms, size, visible, when};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -157,12 +157,12 @@ fn summary(query: &ListingQuery, listing: &Listing) -> String {
     let children = match listing.total {
         0 => "No children".to_owned(),
         1 => "1 child".to_owned(),
-        total => format!("{total} children"),
+        total => format!("{} children", grouped(total)),
     };
     if query.filter.is_empty() {
         return format!("{children}.");
     }
-    format!("{children}, {} of which match the filter.", listing.matching)
+    format!("{children}, {} of which match the filter.", grouped(listing.matching))
 }
 
 fn notice(listing: &Listing) -> String {
@@ -171,7 +171,8 @@ fn notice(listing: &Listing) -> String {
     }
     format!(
         "Sorted by name. Another order needs the stat of each child, and is available for at most \
-         {SORTABLE} children. A filter reduces their number."
+         {} children. A filter reduces their number.",
+        grouped(SORTABLE)
     )
 }
 
@@ -193,7 +194,7 @@ fn row_view(web: &Web, parent: &str, row: &Row, now: i64) -> RowView {
         size: row
             .stat
             .map_or_else(dash, |stat| size(u64::try_from(stat.data_length).unwrap_or_default())),
-        children: children.map_or_else(dash, |children| children.to_string()),
+        children: children.map_or_else(dash, grouped),
         version: row.stat.map_or_else(dash, |stat| stat.version.to_string()),
     }
 }
