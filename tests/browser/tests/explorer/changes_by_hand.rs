@@ -1,13 +1,13 @@
 //! Changes by the forms of the pages, as a person makes them.
 
 use serde_json::json;
-use zk_curator_browser::key::{CONTROL, ENTER};
+use zk_curator_browser::key::ENTER;
 use zk_curator_browser::{Browser, BrowserError};
 use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::steps::{open_live, took_statuses};
-use super::way::{arrived, open_ready, says};
+use super::steps::{open_live, replace_text, took_statuses};
+use super::way::{arrived, focused, open_ready, says};
 use crate::in_browser;
 
 /// The form in the section with this heading.
@@ -53,9 +53,7 @@ fn a_node_is_created_edited_and_deleted() {
 
         unfold(browser, "edit-heading").await?;
         browser.wait_for("#edit-data", "e => e.value.startsWith('orders: 10')").await?;
-        browser.click("#edit-data").await?;
-        browser.chord(&[CONTROL, "a"]).await?;
-        browser.keys("orders: 11").await?;
+        replace_text(browser, "#edit-data", "orders: 11").await?;
         browser.axe().await?;
         send(browser, "edit-heading").await?;
         // The page has the same address. It shows the new value and its version.
@@ -98,7 +96,7 @@ fn a_deletion_needs_its_confirmation() {
         send(browser, "delete-heading").await?;
         // The browser does not send the form, and leads to the box.
         browser.wait_for("#confirm", "box => box.matches(':invalid') && !box.checked").await?;
-        browser.wait_for("#confirm", "box => box === document.activeElement").await?;
+        focused(browser, "#confirm").await?;
         assert!(explorer.server().probe().exists("/config"));
         Ok(explorer)
     });
@@ -120,17 +118,13 @@ fn a_name_that_exists_keeps_what_was_typed() {
         says(browser, "h1", "Not created").await?;
         browser.wait_for("#create-data", "e => e.value === 'new'").await?;
         browser.survey("not-created").await?;
-        browser.click("#create-name").await?;
-        browser.chord(&[CONTROL, "a"]).await?;
-        browser.keys("app-2").await?;
+        replace_text(browser, "#create-name", "app-2").await?;
         browser.click("main form button[type='submit']").await?;
         arrived(browser, "/node/config/app-2").await?;
         let probe = explorer.server().probe();
         assert_eq!(probe.data("/config/app-2").expect("the node was created"), "new");
         assert_eq!(probe.data("/config/app").expect("the node is there"), "old");
-        // The refused form is an error of the console.
-        let errors = browser.console_errors().await?;
-        assert!(errors.iter().all(|error| error.message().contains("412")), "{errors:?}");
+        took_statuses(browser, &[412]).await?;
         Ok(explorer)
     });
 }

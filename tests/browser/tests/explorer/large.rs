@@ -5,11 +5,11 @@ use zk_curator::op::{OpFuture, fan_out};
 use zk_curator::{CuratorFramework, OpResult};
 use zk_curator_browser::key::ENTER;
 use zk_curator_browser::{BrowserError, Explorer};
-use zk_curator_web::{Limits, WebOptions};
+use zk_curator_web::WebOptions;
 
 use super::explorer;
 use super::steps::{client, open, open_live};
-use super::way::says;
+use super::way::{says, still};
 use crate::in_browser;
 
 const TRANSACTIONS: usize = 100;
@@ -42,8 +42,7 @@ async fn large(options: WebOptions) -> Result<Explorer, BrowserError> {
 fn all_children_are_reached_from_the_first_page() {
     in_browser(async |browser| {
         // An update would replace a link that is about to be clicked.
-        let is_not_live = Limits::new().streams(0, 0);
-        let explorer = large(WebOptions::new().limits(is_not_live)).await?;
+        let explorer = large(still()).await?;
         open(browser, &explorer, "/tree/large").await?;
         says(browser, ".range", "1–200 of 100,000").await?;
         says(browser, "#children .summary", "100,000 children.").await?;

@@ -1,17 +1,15 @@
 //! Every page in its ordinary state: what it says, the way between pages, and its looks.
 
 use zk_curator_browser::key::ENTER;
-use zk_curator_web::{Users, WebOptions};
+use zk_curator_web::WebOptions;
 
 use super::explorer;
 use super::sampled::SampledEnsemble;
-use super::steps::{is_live, open_live};
+use super::steps::{is_live, open_live, took_statuses};
 use super::way::{arrived, click_live, open_ready, says, still, until_texts};
 use super::world::{HELD_SINCE, HOLDER, LOCK, SHOP, WAITERS, explore};
 use crate::in_browser;
 
-/// The token of ann is `foo`.
-const USERS: &str = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
 /// The first holder of a recipe.
 const HOLDERS: &str = "#holders-heading + table tbody tr";
 
@@ -288,29 +286,6 @@ fn the_help_names_keys_and_signs() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn signing_in_leads_to_the_page_that_was_asked_for() {
-    in_browser(async |browser| {
-        let users = USERS.parse::<Users>().expect("a list of users");
-        let (explorer, world) = explore(WebOptions::new().users(users)).await?;
-        let why = format!("/why{LOCK}");
-        browser.goto(&explorer.url(&why)).await?;
-        arrived(browser, "/login").await?;
-        assert!(!browser.text_of("body").await?.contains(HOLDER));
-        browser.survey("login").await?;
-        browser.click("#token").await?;
-        browser.keys("foo").await?;
-        browser.keys(ENTER).await?;
-        arrived(browser, &why).await?;
-        says(browser, "#why .verdicts li", HOLDER).await?;
-        says(browser, ".foot", "Signed in as").await?;
-        browser.click("form[action='/logout'] button").await?;
-        arrived(browser, "/login").await?;
-        Ok((explorer, world))
-    });
-}
-
-#[test]
-#[ignore = "slow: scripts/test-all"]
 fn a_problem_says_what_is_wrong_and_leads_back() {
     in_browser(async |browser| {
         let explorer = explorer(WebOptions::new()).await?;
@@ -320,10 +295,7 @@ fn a_problem_says_what_is_wrong_and_leads_back() {
         browser.survey("problem").await?;
         browser.click("main a[href='/tree']").await?;
         arrived(browser, "/tree").await?;
-        // The status of a page is an error of the console.
-        let errors = browser.console_errors().await?;
-        let is_status = |message: &str| message.contains("/node/none") && message.contains("404");
-        assert!(errors.iter().all(|error| is_status(error.message())), "{errors:?}");
+        took_statuses(browser, &[404]).await?;
         Ok(explorer)
     });
 }

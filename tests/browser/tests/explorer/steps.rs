@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use zk_curator::CuratorFramework;
+use zk_curator_browser::key::CONTROL;
 use zk_curator_browser::{Browser, BrowserError, Explorer, connect};
 
 /// Returns another client of the server, with a session of its own.
@@ -46,7 +47,7 @@ pub(super) async fn replace_text(
     text: &str,
 ) -> Result<(), BrowserError> {
     browser.click(css).await?;
-    browser.execute("document.activeElement.select()", &[]).await?;
+    browser.chord(&[CONTROL, "a"]).await?;
     browser.keys(text).await
 }
 
