@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zk_curator::CuratorFramework;
+use zk_curator_ops::text::grouped;
 
 use crate::output::{Out, time};
 
@@ -139,35 +140,9 @@ fn line(verb: &str, done: u64, total: Option<u64>, since: Duration) -> String {
     line
 }
 
-/// Returns a number with its digits in groups of three.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_groups_of_digits() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (123_456, "123,456"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), text);
-        }
-    }
 
     #[test]
     fn a_line_tells_the_part_the_rate_and_the_time() {

@@ -1,4 +1,4 @@
-//! Times, sizes and names as text for people.
+//! Times, sizes, numbers and names as text for people.
 //!
 //! ```
 //! use std::time::Duration;
@@ -7,12 +7,14 @@
 //!
 //! assert_eq!(text::duration(Duration::from_secs(8_040)), "2 h 14 m");
 //! assert_eq!(text::size(1_536), "1.5 KiB");
+//! assert_eq!(text::grouped(1_234_567), "1,234,567");
 //! assert_eq!(text::rfc3339(0).as_deref(), Some("1970-01-01T00:00:00Z"));
 //! assert_eq!(text::printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
 //! assert_eq!(text::shell_word("/a b"), "'/a b'");
 //! ```
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Replaces the characters that could command a terminal, or change the order of the others.
@@ -116,9 +118,39 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
+/// Returns an integer with its digits in groups of three, such as `1,234,567`.
+#[must_use]
+pub fn grouped(number: impl Display) -> String {
+    let digits = number.to_string();
+    let first = usize::from(digits.starts_with('-'));
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > first && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_have_groups_of_digits() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (123_456, "123,456"),
+            (1_234_567, "1,234,567"),
+            (-999, "-999"),
+            (-1_000, "-1,000"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
 
     #[test]
     fn every_character_that_commands_a_terminal_is_replaced() {

@@ -70,6 +70,9 @@
     showPaths();
   });
 
+  // ---- The sentence about a change: not again after a reload -------------------------------------
+  if (byId("done")) history.replaceState(null, "", location.pathname);
+
   // ---- Completion of paths ---------------------------------------------------------------------
   const goto = byId("goto");
   const completions = byId("completions");
@@ -219,11 +222,11 @@
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         const lines = (rest + part.value).split("\n");
         rest = lines.pop();
-        state.textContent = `${hits.rows.length + lines.length} so far.`;
+        state.textContent = `${(hits.rows.length + lines.length).toLocaleString("en")} so far.`;
         lines.forEach(show);
       }
     } catch (why) {
-      const count = `${hits.rows.length} found.`;
+      const count = `${hits.rows.length.toLocaleString("en")} found.`;
       if (searching === mine) state.textContent = why.name === "AbortError" ? `Stopped. ${count}` : `No connection. ${count}`;
     } finally {
       if (searching === mine) stopSearch.disabled = true;

@@ -3,14 +3,24 @@
 use std::time::Duration;
 
 use axum::Router;
-use zk_curator::CuratorFramework;
+use zk_curator::{CuratorFramework, CuratorFrameworkBuilder};
 use zk_curator_testing::TestServer;
 
 use super::error::BrowserError;
 use super::site::Site;
 
-/// The session timeout: a session does not end on a busy machine. The server grants it.
+/// The session timeout, which the servers grant.
 const SESSION: Duration = Duration::from_secs(40);
+
+/// Connects a client whose session does not end on a busy machine.
+///
+/// # Cancel safety
+/// If the future is dropped, nothing stays.
+pub async fn connect(builder: CuratorFrameworkBuilder) -> Result<CuratorFramework, BrowserError> {
+    let zk = builder.session_timeout(SESSION).connection_timeout(SESSION).build()?;
+    zk.start().await?;
+    Ok(zk)
+}
 
 /// A [`Site`] whose router uses a framework that is connected to an embedded server.
 #[derive(Debug)]
@@ -33,8 +43,7 @@ impl Explorer {
         router: impl FnOnce(&CuratorFramework) -> Router,
     ) -> Result<Self, BrowserError> {
         let server = TestServer::start().await;
-        let zk = server.framework().session_timeout(SESSION).connection_timeout(SESSION).build()?;
-        zk.start().await?;
+        let zk = connect(server.framework()).await?;
         Ok(Self { site: Site::serve(router(&zk))?, zk, server })
     }
 

@@ -36,7 +36,7 @@ mod webdriver;
 
 pub use browser::{Browser, Theme, key};
 pub use error::BrowserError;
-pub use explorer::Explorer;
+pub use explorer::{Explorer, connect};
 pub use findings::{ConsoleEntry, Violation};
 pub use picture::Picture;
 pub use processes::OwnProcesses;

@@ -5,7 +5,7 @@ use zk_curator_recipes::inspect::{Contender, Finding};
 use super::head::{View, address};
 use crate::paths::name_of;
 use crate::reads::{CardRead, KnownSessions};
-use crate::show::{is_known, place_sentence, sentence, visible};
+use crate::show::{grouped, is_known, place_sentence, sentence, visible};
 use crate::state::Web;
 
 /// The maximum number of sentences and of holders on a card. The page of the recipe has more.
@@ -64,7 +64,7 @@ fn card(web: &Web, path: &str, finding: &Finding, known: &KnownSessions) -> Reci
         let more = all.len().saturating_sub(MOST);
         verdicts.extend(all.iter().take(MOST).map(|verdict| sentence(verdict)));
         if more > 0 {
-            verdicts.push(format!("and {more} more"));
+            verdicts.push(format!("and {} more", grouped(more)));
         }
     }
     RecipeCard {

@@ -6,9 +6,10 @@ use askama::Template;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Redirect, Response};
-use zk_curator::Version;
+use axum::response::Response;
+use zk_curator::{Stat, Version};
 
+use super::done::DoneChange;
 use super::edit::data_of;
 use super::frame::{Frame, render_as};
 use super::head::{Head, View, address};
@@ -16,7 +17,7 @@ use super::node::shown_data;
 use crate::api::creatable;
 use crate::body::read_form;
 use crate::fields::Fields;
-use crate::paths::{child_of, parent_of};
+use crate::paths::{child_of, name_of, parent_of};
 use crate::problem::{Problem, ProblemKind, RequestResult};
 use crate::security::ChangePermit;
 use crate::show::{DataView, now_ms, visible, when};
@@ -73,7 +74,7 @@ pub(crate) async fn change(
     match form.get("action") {
         Some("set") => Ok(save(&web, &visit, &permit, &path, &form).await),
         Some("create") => Ok(create(&web, &visit, &permit, &path, &form).await),
-        Some("delete") => delete(&web, &permit, &path, &form).await,
+        Some("delete") => delete(&web, &visit, &permit, &path, &form).await,
         _ => Err(Problem::usage("The form does not say what to do.")),
     }
 }
@@ -86,7 +87,7 @@ async fn save(
     form: &Fields,
 ) -> Response {
     match try_save(web, permit, path, form).await {
-        Ok(()) => to_node(web, path),
+        Ok(stat) => to_node(web, visit, path, &DoneChange::Saved(stat.mzxid)),
         Err(problem) => not_saved(web, visit, path, form, problem).await,
     }
 }
@@ -96,11 +97,10 @@ async fn try_save(
     permit: &ChangePermit,
     path: &str,
     form: &Fields,
-) -> RequestResult<()> {
+) -> RequestResult<Stat> {
     let version = version_of(form)?;
     let data = data_of(path, form)?;
-    web.changes(permit)?.set(path, data, version).await?;
-    Ok(())
+    Ok(web.changes(permit)?.set(path, data, version).await?)
 }
 
 /// Shows the value of the form and that of the node, so that nothing is lost after a conflict or
@@ -168,18 +168,18 @@ async fn create(
     form: &Fields,
 ) -> Response {
     match try_create(web, permit, parent, form).await {
-        Ok(created) => to_node(web, &created),
+        Ok((created, stat)) => to_node(web, visit, &created, &DoneChange::Created(stat.czxid)),
         Err(problem) => not_created(web, visit, parent, form, problem).await,
     }
 }
 
-/// Returns the path of the created node.
+/// Returns the path of the created node, and its stat.
 async fn try_create(
     web: &Web,
     permit: &ChangePermit,
     parent: &str,
     form: &Fields,
-) -> RequestResult<String> {
+) -> RequestResult<(String, Stat)> {
     let name = form.get("name").unwrap_or_default();
     let mode = creatable(form.get("mode").unwrap_or("persistent"))?;
     if name.contains('/') || (name.is_empty() && !mode.is_sequential()) {
@@ -187,8 +187,7 @@ async fn try_create(
     }
     let data = data_of(parent, form)?;
     let path = child_of(parent, name);
-    let (created, _) = web.changes(permit)?.create(&path, data, mode).await?;
-    Ok(created)
+    Ok(web.changes(permit)?.create(&path, data, mode).await?)
 }
 
 /// Shows the form again, with everything that was typed.
@@ -220,6 +219,7 @@ async fn not_created(
 
 async fn delete(
     web: &Web,
+    visit: &Visit,
     permit: &ChangePermit,
     path: &str,
     form: &Fields,
@@ -230,11 +230,12 @@ async fn delete(
     let version = version_of(form)?;
     web.changes(permit)?.delete(path, version).await?;
     let parent = parent_of(path).unwrap_or("/");
-    Ok(Redirect::to(&address(web, View::Tree, parent)).into_response())
+    let done = DoneChange::Deleted(name_of(path).to_owned());
+    Ok(done.redirect(web, &visit.viewer, View::Tree, parent))
 }
 
-fn to_node(web: &Web, path: &str) -> Response {
-    Redirect::to(&address(web, View::Node, path)).into_response()
+fn to_node(web: &Web, visit: &Visit, path: &str, done: &DoneChange) -> Response {
+    done.redirect(web, &visit.viewer, View::Node, path)
 }
 
 fn version_of(form: &Fields) -> RequestResult<Version> {

@@ -15,7 +15,7 @@ use crate::fields::query;
 use crate::paths::{UrlError, url_of};
 use crate::problem::{Problem, RequestResult};
 use crate::reads::{PAGE, next_of};
-use crate::show::{size, visible};
+use crate::show::{grouped, size, visible};
 use crate::state::{Web, read_only};
 use crate::transfer::{
     CompareWith, Comparison, DifferenceRow, MOST_COMPARED, RestoreChoice, Upload, UploadOwner, gone,
@@ -32,7 +32,7 @@ pub(super) struct DataPage {
     data_url: String,
     other: String,
     upload_limit: String,
-    most_compared: usize,
+    most_compared: String,
     can_restore: bool,
     can_upload: bool,
     choices: Vec<ChoiceView>,
@@ -93,7 +93,7 @@ impl DataPage {
     pub(super) async fn new(web: &Web, visit: &Visit, path: &str) -> RequestResult<Self> {
         // The node of a restore need not exist.
         let stat = web.zk.exists(path).await?;
-        let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
+        let children = stat.map(|stat| grouped(stat.num_children)).unwrap_or_default();
         let mut frame = Frame::new(web, Some(&visit.viewer), "").await;
         path.clone_into(&mut frame.path);
         let limit = web.uploads.most_bytes();
@@ -105,7 +105,7 @@ impl DataPage {
             data_url: address(web, View::Data, path),
             other: String::new(),
             upload_limit: size(limit),
-            most_compared: MOST_COMPARED,
+            most_compared: grouped(MOST_COMPARED),
             can_restore: web.write,
             can_upload: limit > 0,
             choices: choice_views(RestoreChoice::of(&visit.query)),
@@ -156,7 +156,7 @@ fn diff_view(
     let summary = match total {
         0 => format!("{} and {second} do not differ.", visible(path)),
         1 => format!("1 difference between {} and {second}.", visible(path)),
-        _ => format!("{total} differences between {} and {second}.", visible(path)),
+        _ => format!("{} differences between {} and {second}.", grouped(total), visible(path)),
     };
     DiffView {
         summary,

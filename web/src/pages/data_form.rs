@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::data::{DataPage, no_uploads, uploaded};
+use super::done::DoneChange;
 use super::head::{View, address};
 use super::restore::{plan_of, plan_view, problem_of_refusal, token_of};
 use crate::body::read_form;
@@ -111,12 +112,12 @@ async fn apply(
     let applied = applied.await?;
     web.hub.forget_all();
     let operation = source.operation();
-    let root = match applied {
-        Ok(root) => {
+    let (root, nodes) = match applied {
+        Ok((root, nodes)) => {
             let change = NodeChange { operation, path: &root, version: None, bytes };
             let done: Result<(), Problem> = audited(permit, change, Ok(()));
             done?;
-            root
+            (root, nodes)
         }
         Err(RestoreRefusal::OtherPlan) => {
             let planned = plan_of(web, file, choice, path).await?;
@@ -134,5 +135,5 @@ async fn apply(
         }
     };
     web.uploads.remove(owner, id);
-    Ok(Redirect::to(&address(web, View::Tree, &root)).into_response())
+    Ok(DoneChange::Restored(nodes).redirect(web, &visit.viewer, View::Tree, &root))
 }

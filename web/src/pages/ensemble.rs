@@ -16,7 +16,7 @@ use super::frame::{Frame, render};
 use crate::api::ensemble_json;
 use crate::ensemble::{EnsembleSample, SURVEYED, ServerLine};
 use crate::problem::{Problem, RequestResult};
-use crate::show::{Chart, When, duration, now_ms, number, visible, when};
+use crate::show::{Chart, When, duration, grouped, now_ms, number, visible, when};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -192,15 +192,15 @@ fn server_row(line: &ServerLine, now: i64) -> ServerRow {
         role_class,
         version: text(line.release.as_deref().map(visible)),
         uptime: text(line.uptime.map(duration)),
-        connections: text(line.connections),
+        connections: text(line.connections.map(grouped)),
         requests: text(line.requests.map(number)),
-        outstanding: text(line.outstanding),
+        outstanding: text(line.outstanding.map(grouped)),
         average: text(line.latency.map(|(average, _)| number(average))),
         greatest: text(line.latency.map(|(_, greatest)| number(greatest))),
         zxid: text(line.zxid.map(|zxid| format!("{zxid:#x}"))),
-        lag: text(line.lag),
-        nodes: text(line.nodes),
-        watches: text(line.watches),
+        lag: text(line.lag.map(grouped)),
+        nodes: text(line.nodes.map(grouped)),
+        watches: text(line.watches.map(grouped)),
         trouble: trouble.map(|trouble| visible(&trouble.text).into_owned()).unwrap_or_default(),
         since: trouble.map(|trouble| when(trouble.since, now)),
     }

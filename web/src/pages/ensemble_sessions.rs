@@ -6,7 +6,7 @@ use super::head::{View, address};
 use super::paging::range;
 use crate::api::SESSIONS;
 use crate::ensemble::{ListedSession, MOST_PATHS, MOST_SESSIONS, SessionList};
-use crate::show::{duration, visible};
+use crate::show::{duration, grouped, visible};
 use crate::state::Web;
 
 /// A page of sessions.
@@ -31,7 +31,7 @@ pub(super) struct SessionRow {
     pub(super) silent: String,
     pub(super) last: String,
     pub(super) requests: String,
-    pub(super) ephemerals: usize,
+    pub(super) ephemerals: String,
     pub(super) paths: Vec<SessionPath>,
     /// The number of ephemeral nodes that are not shown, as text; empty for none.
     pub(super) more: String,
@@ -79,10 +79,10 @@ fn summary(list: Option<&SessionList>) -> String {
         Some((0, false)) => "No server has reported its sessions.".to_owned(),
         Some((0, true)) => "There are no sessions.".to_owned(),
         Some((total, false)) => {
-            format!("{total} sessions by their connections. There may be others.")
+            format!("{} sessions by their connections. There may be others.", grouped(total))
         }
         Some((1, true)) => "1 session.".to_owned(),
-        Some((total, true)) => format!("{total} sessions."),
+        Some((total, true)) => format!("{} sessions.", grouped(total)),
     }
 }
 
@@ -90,7 +90,8 @@ fn notice(list: Option<&SessionList>) -> String {
     let Some(list) = list else { return String::new() };
     let mut sentences = Vec::new();
     if list.total > list.sessions.len() {
-        sentences.push(format!("Only the first {MOST_SESSIONS} sessions by their ids are shown."));
+        let most = grouped(MOST_SESSIONS);
+        sentences.push(format!("Only the first {most} sessions by their ids are shown."));
     }
     if !list.has_all_connections {
         let text = "Some servers have not reported their connections, so clients may be missing.";
@@ -113,12 +114,14 @@ fn session_row(web: &Web, root: &str, session: &ListedSession) -> SessionRow {
         timeout: session.timeout.map_or_else(dash, duration),
         silent: session.silent.map_or_else(dash, duration),
         last: name(&session.last_operation),
-        requests: session.requests.map_or_else(dash, |requests| requests.to_string()),
-        ephemerals: session.ephemerals,
+        requests: session.requests.map_or_else(dash, grouped),
+        ephemerals: grouped(session.ephemerals),
         paths: session.paths.iter().map(|path| session_path(web, root, path)).collect(),
         more: match more {
             0 => String::new(),
-            more => format!("The first {MOST_PATHS} are shown, and {more} are not."),
+            more => {
+                format!("The first {MOST_PATHS} are shown, and {} are not.", grouped(more))
+            }
         },
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Frame {
     pub(super) user: String,
     pub(super) can_sign_out: bool,
     pub(super) csrf: String,
+    /// A sentence about the change that led to the page; empty without one.
+    pub(super) done: String,
 }
 
 /// A link of the navigation.
@@ -109,6 +111,7 @@ impl Frame {
             user,
             can_sign_out: viewer.is_some_and(|viewer| viewer.means == Means::Cookie),
             csrf,
+            done: String::new(),
             base: base.clone(),
         }
     }

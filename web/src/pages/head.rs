@@ -1,7 +1,7 @@
 //! The head of the pages about a node.
 
 use crate::paths::{child_of, name_of, url_of};
-use crate::show::visible;
+use crate::show::{grouped, visible};
 use crate::state::Web;
 
 /// The path, the name and the views of a node.
@@ -69,7 +69,7 @@ pub(super) struct Crumb {
 impl Head {
     pub(super) fn new(web: &Web, path: &str, children: i64, is_tree: bool) -> Self {
         let view = if is_tree { View::Tree } else { View::Node };
-        Self { children: children.to_string(), ..Self::of_view(web, path, view) }
+        Self { children: grouped(children), ..Self::of_view(web, path, view) }
     }
 
     /// Returns the head of a page that does not know the number of children.

@@ -11,7 +11,7 @@ use crate::ensemble::{MOST_PATHS, MOST_SESSIONS};
 use crate::history::MOST_LISTED;
 use crate::journal::{MOST_CHANGES, MOST_KNOWN, MOST_VALUE};
 use crate::reads::{LONGEST_LABEL, MOST_INSTANCES, MOST_NODES, PAGE, SORTABLE};
-use crate::show::{MOST_SHOWN, size, size_of};
+use crate::show::{MOST_SHOWN, grouped, size, size_of};
 use crate::state::Web;
 use crate::transfer::MOST_COMPARED;
 use crate::visit::Visit;
@@ -29,28 +29,31 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
     let mut limits = vec![
         format!("A page has at most {PAGE} children, and fewer if their names are long."),
         format!(
-            "Children are sorted by time, size or number of children up to {SORTABLE} of them. \
-             Above that they are sorted by name."
+            "Children are sorted by time, size or number of children up to {} of them. \
+             Above that they are sorted by name.",
+            grouped(SORTABLE)
         ),
         format!(
             "A page shows the first {} of a value. A download has all of it.",
             size_of(MOST_SHOWN)
         ),
         format!(
-            "Recipes are searched in at most {MOST_NODES} nodes, and fewer if their data are \
-             large. A page says if nodes are missing."
+            "Recipes are searched in at most {} nodes, and fewer if their data are \
+             large. A page says if nodes are missing.",
+            grouped(MOST_NODES)
         ),
         format!("A label is cut after {LONGEST_LABEL} bytes."),
-        format!("At most {MOST_INSTANCES} instances of services are read."),
+        format!("At most {} instances of services are read.", grouped(MOST_INSTANCES)),
         format!(
-            "The page of the ensemble shows {MOST_SESSIONS} sessions, with {MOST_PATHS} ephemeral \
-             nodes of each."
+            "The page of the ensemble shows {} sessions, with {MOST_PATHS} ephemeral \
+             nodes of each.",
+            grouped(MOST_SESSIONS)
         ),
         format!(
             "A user runs one search at a time. It ends after {} results, {} nodes, {} of data or \
              {} s.",
-            web.search_limits.hits,
-            web.search_limits.nodes,
+            grouped(web.search_limits.hits),
+            grouped(web.search_limits.nodes),
             size(web.search_limits.bytes),
             web.search_limits.time.as_secs()
         ),
@@ -59,13 +62,15 @@ pub(crate) async fn help(State(web): State<Arc<Web>>, visit: Visit) -> Response 
             size_of(web.max_body)
         ),
         format!(
-            "An uploaded file has at most {}. Trees of at most {MOST_COMPARED} nodes are compared.",
-            size(web.uploads.most_bytes())
+            "An uploaded file has at most {}. Trees of at most {} nodes are compared.",
+            size(web.uploads.most_bytes()),
+            grouped(MOST_COMPARED)
         ),
         format!(
             "The newest {MOST_CHANGES} changes below a node are kept, the first {} of a value, and \
-             the old values of up to {MOST_KNOWN} nodes.",
-            size_of(MOST_VALUE)
+             the old values of up to {} nodes.",
+            size_of(MOST_VALUE),
+            grouped(MOST_KNOWN)
         ),
     ];
     let of_history = history_limit(&web);

@@ -18,7 +18,7 @@ use super::history_rows::{
 use crate::api::history_json;
 use crate::history::{HistoryQuery, PastChange, PastWho, ShownHistory, moment_of, read_history};
 use crate::problem::RequestResult;
-use crate::show::{now_ms, size, size_of, visible, when};
+use crate::show::{grouped, now_ms, size, size_of, visible, when};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -98,7 +98,7 @@ async fn page(
 ) -> HistoryPage {
     // Without a connection, the page still shows the past.
     let stat = web.zk.exists(path).await.ok().flatten();
-    let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
+    let children = stat.map(|stat| grouped(stat.num_children)).unwrap_or_default();
     let current = if path == "/" { HISTORY } else { "" };
     let mut frame = Frame::new(web, Some(&visit.viewer), current).await;
     path.clone_into(&mut frame.path);
@@ -203,6 +203,6 @@ fn label(bytes: &[u8]) -> String {
 fn more(total: u64, shown: usize) -> String {
     match total.saturating_sub(u64::try_from(shown).unwrap_or(u64::MAX)) {
         0 => String::new(),
-        more => format!("and {more} more"),
+        more => format!("and {} more", grouped(more)),
     }
 }

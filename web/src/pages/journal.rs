@@ -15,7 +15,7 @@ use crate::journal::{
 use crate::live::Freshness;
 use crate::paths::url_of;
 use crate::problem::{Problem, RequestResult};
-use crate::show::{SideRow, now_ms, sides, size_of, value_lines, visible, when};
+use crate::show::{SideRow, grouped, now_ms, sides, size_of, value_lines, visible, when};
 use crate::state::Web;
 use crate::visit::Visit;
 
@@ -63,7 +63,7 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
     let state = view.page(after);
     // Without a connection, the page still shows the record.
     let stat = web.zk.exists(&path).await.ok().flatten();
-    let children = stat.map(|stat| stat.num_children.to_string()).unwrap_or_default();
+    let children = stat.map(|stat| grouped(stat.num_children)).unwrap_or_default();
     let page_url = address(&web, View::Changes, &path);
     let mut frame = Frame::new(&web, Some(&visit.viewer), "").await;
     path.clone_into(&mut frame.path);
@@ -80,7 +80,9 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
         full_path: visible(&path).into_owned(),
         summary: format!(
             "{} created, {} changed and {} deleted",
-            counts.created, counts.changed, counts.deleted
+            grouped(counts.created),
+            grouped(counts.changed),
+            grouped(counts.deleted)
         ),
         began: began.ago,
         began_at: began.absolute,
@@ -97,8 +99,9 @@ pub(crate) async fn journal(State(web): State<Arc<Web>>, visit: Visit) -> Reques
         all_url: if after == 0 { String::new() } else { page_url },
         limits: format!(
             "The newest {MOST_CHANGES} changes are kept, and the first {} of a value. The old \
-             value of a node is known for up to {MOST_KNOWN} nodes.",
-            size_of(MOST_VALUE)
+             value of a node is known for up to {} nodes.",
+            size_of(MOST_VALUE),
+            grouped(MOST_KNOWN)
         ),
     };
     Ok(render(&page))
@@ -127,7 +130,7 @@ fn notices(state: &JournalPage, kept: usize) -> Vec<String> {
         );
     }
     if state.dropped > 0 {
-        let dropped = state.dropped;
+        let dropped = grouped(state.dropped);
         notices.push(format!("{dropped} older changes were dropped: the newest {kept} are kept."));
     }
     notices

@@ -4,6 +4,7 @@ mod card;
 mod change;
 mod data;
 mod data_form;
+mod done;
 mod edit;
 mod ensemble;
 mod ensemble_charts;

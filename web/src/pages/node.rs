@@ -8,17 +8,18 @@ use axum::response::Response;
 use zk_curator::{SessionId, Stat};
 
 use super::card::{RecipeCard, card_of, followed};
+use super::done::done_sentence;
 use super::edit::EditForm;
 use super::frame::{Frame, render};
-use super::head::Head;
+use super::head::{Head, View};
 use crate::api::{node_json, raw_response, wants_raw};
 use crate::live::Scope;
 use crate::paths::url_of;
 use crate::problem::RequestResult;
 use crate::reads::{CardRead, DataRead, Kinds, KnownSessions, NodeRead};
 use crate::show::{
-    AclLine, DataView, NodeKind, QuotaLine, acl_lines, data_view, now_ms, quota_lines, size,
-    visible, when,
+    AclLine, DataView, NodeKind, QuotaLine, acl_lines, data_view, grouped, now_ms, quota_lines,
+    size, visible, when,
 };
 use crate::state::Web;
 use crate::visit::{Format, Visit};
@@ -66,7 +67,7 @@ struct Fact {
 struct KindCount {
     icon: &'static str,
     name: &'static str,
-    count: usize,
+    count: String,
 }
 
 const REDACTED: &str = "The data are hidden: the settings of this explorer treat them as a secret.";
@@ -85,10 +86,11 @@ pub(crate) async fn node(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
     }
     let Some(card) = card else { return Ok(node_json(&path, &node, is_redacted)) };
     let frame = Frame::new(&web, Some(&visit.viewer), "").await;
-    let frame = match followed(&path, &card) {
+    let mut frame = match followed(&path, &card) {
         Some(recipe) => frame.following(&web, &path, recipe, Scope::Recipe),
         None => frame.of_node(&web, &path, &url_of(&path)),
     };
+    frame.done = done_sentence(&web, &visit, View::Node, &path, &node.stat);
     let as_dump = visit.query.get("as") == Some("hex");
     Ok(render(&page(&web, frame, &path, &node, &card, as_dump)))
 }
@@ -207,7 +209,7 @@ fn facts(web: &Web, stat: &Stat, known: Option<&KnownSessions>, now: i64) -> Vec
         facts.extend(known.into_iter().flat_map(|known| owner_facts(stat, known)));
     }
     facts.extend([
-        plain("Size", format!("{} ({length} bytes)", size(length))),
+        plain("Size", format!("{} ({} bytes)", size(length), grouped(length))),
         time("Changed", stat.mtime),
         time("Created", stat.ctime),
         plain("Data version", stat.version.to_string()),
@@ -244,18 +246,21 @@ fn kinds_sentence(kinds: &Kinds, children: i32) -> String {
         0 if children > 0 => "The names of the children cannot be read.".to_owned(),
         0 => "The node has no children.".to_owned(),
         1 => "The only child:".to_owned(),
-        total if total == kinds.counted => format!("Of all {total} children:"),
-        total => format!("Of the first {} of {total} children:", kinds.counted),
+        total if total == kinds.counted => format!("Of all {} children:", grouped(total)),
+        total => {
+            format!("Of the first {} of {} children:", grouped(kinds.counted), grouped(total))
+        }
     }
 }
 
 fn kinds(kinds: &Kinds) -> Vec<KindCount> {
-    let kind = |kind: NodeKind, count| KindCount { icon: kind.icon(), name: kind.name(), count };
+    let kind = |kind: NodeKind, count| (kind.icon(), kind.name(), count);
     let all = [
         kind(NodeKind::Persistent, kinds.persistent),
         kind(NodeKind::Ephemeral, kinds.ephemeral),
         kind(NodeKind::Hidden, kinds.hidden),
-        KindCount { icon: "#", name: "sequential", count: kinds.sequential },
+        ("#", "sequential", kinds.sequential),
     ];
-    all.into_iter().filter(|kind| kind.count > 0).collect()
+    let present = all.into_iter().filter(|(_, _, count)| *count > 0);
+    present.map(|(icon, name, count)| KindCount { icon, name, count: grouped(count) }).collect()
 }

@@ -1,10 +1,14 @@
 //! The pages of a table.
 
-/// Returns the places of the rows on a page, such as `201–400 of 1000`.
+use crate::show::grouped;
+
+/// Returns the places of the rows on a page, such as `201–400 of 1,000`.
 pub(super) fn range(from: usize, shown: usize, total: usize) -> String {
     match shown {
         0 => "none".to_owned(),
-        shown => format!("{}–{} of {total}", from + 1, from + shown),
+        shown => {
+            format!("{}–{} of {}", grouped(from + 1), grouped(from + shown), grouped(total))
+        }
     }
 }
 

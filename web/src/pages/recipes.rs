@@ -16,7 +16,9 @@ use crate::live::Scope;
 use crate::paths::parent_of;
 use crate::problem::RequestResult;
 use crate::reads::{HolderRow, KnownSessions, PAGE, RecipeRow, RecipesPart, RecipesRead};
-use crate::show::{RecipeGroup, When, duration, now_ms, sentence, visible, when};
+use crate::show::{
+    RecipeGroup, When, duration, grouped, now_ms, sentence, unless_zero, visible, when,
+};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -40,7 +42,7 @@ struct RecipesPage {
 struct GroupLink {
     label: &'static str,
     url: String,
-    count: usize,
+    count: String,
     is_current: bool,
 }
 
@@ -51,15 +53,17 @@ struct RowView {
     /// The page of the services; empty for another recipe.
     services_url: String,
     holders: Vec<HolderView>,
-    more_holders: usize,
+    /// Empty if all are named.
+    more_holders: String,
     since: Option<When>,
-    waiting: usize,
+    waiting: String,
     /// The longest wait, and its begin; empty if nothing waits.
     longest: String,
     longest_since: String,
     depth: String,
     growth: String,
-    persistent: usize,
+    /// Empty for none.
+    persistent: String,
     is_partial: bool,
     /// A text that differs if something other than a time does.
     state: String,
@@ -127,17 +131,20 @@ fn groups(base: &str, read: &RecipesRead, current: Option<RecipeGroup>) -> Vec<G
     let all = GroupLink {
         label: "all",
         url: page_url(base, None, 0),
-        count: read.rows.len(),
+        count: grouped(read.rows.len()),
         is_current: current.is_none(),
     };
-    let of_group = |group: RecipeGroup| GroupLink {
-        label: group.label(),
-        url: page_url(base, Some(group), 0),
-        count: read.rows.iter().filter(|row| row.group == group).count(),
-        is_current: current == Some(group),
+    let of_group = |group: RecipeGroup| {
+        let count = read.rows.iter().filter(|row| row.group == group).count();
+        let is_current = current == Some(group);
+        (count > 0 || is_current).then(|| GroupLink {
+            label: group.label(),
+            url: page_url(base, Some(group), 0),
+            count: grouped(count),
+            is_current,
+        })
     };
-    let groups = RecipeGroup::ALL.into_iter().map(of_group);
-    [all].into_iter().chain(groups.filter(|one| one.count > 0 || one.is_current)).collect()
+    [all].into_iter().chain(RecipeGroup::ALL.into_iter().filter_map(of_group)).collect()
 }
 
 /// The summary of a subtree without a recipe.
@@ -148,8 +155,9 @@ fn summary(read: &RecipesRead) -> String {
     let recipes = match read.rows.len() {
         0 => return NONE.to_owned(),
         1 => "1 recipe".to_owned(),
-        many => format!("{many} recipes"),
+        many => format!("{} recipes", grouped(many)),
     };
+    let waiting = grouped(waiting);
     format!("{recipes}. Clients wait at {waiting} of them. The longest wait comes first.")
 }
 
@@ -160,15 +168,15 @@ fn notices(read: &RecipesRead) -> Vec<String> {
         notices.push(format!(
             "Only {} nodes were read, so recipes are missing. Choose a node further down to see \
              all of those below it.",
-            read.nodes
+            grouped(read.nodes)
         ));
     }
     if read.unreadable > 0 {
-        notices.push(format!("{} nodes could not be read.", read.unreadable));
+        notices.push(format!("{} nodes could not be read.", grouped(read.unreadable)));
     }
     let partial = read.rows.iter().filter(|row| row.is_partial).count();
     if partial > 0 {
-        notices.push(format!("{partial} recipes were read in part."));
+        notices.push(format!("{} recipes were read in part.", grouped(partial)));
     }
     notices
 }
@@ -185,14 +193,14 @@ fn row_view(web: &Web, row: &RecipeRow, known: &KnownSessions, now: i64) -> RowV
         path: visible(&row.path).into_owned(),
         kind: sentence(&row.words),
         services_url,
-        more_holders: row.holders.saturating_sub(holders.len()),
+        more_holders: unless_zero(row.holders.saturating_sub(holders.len())),
         since: row.since.map(|since| when(since, now)),
-        waiting: row.waiting,
+        waiting: grouped(row.waiting),
         longest: row.oldest.map(|oldest| duration(since(oldest, now))).unwrap_or_default(),
         longest_since: row.oldest.map(|oldest| when(oldest, now).absolute).unwrap_or_default(),
-        depth: row.depth.map_or_else(|| "–".to_owned(), |depth| depth.to_string()),
+        depth: row.depth.map_or_else(|| "–".to_owned(), grouped),
         growth: growth_words(row.growth),
-        persistent: row.persistent,
+        persistent: unless_zero(row.persistent),
         is_partial: row.is_partial,
         state: format!("{first} {} {} {:?}", row.holders, row.waiting, row.depth),
         holders,
@@ -240,7 +248,7 @@ mod tests {
         let read =
             RecipesRead { rows: Vec::new(), nodes: 30_000, is_complete: false, unreadable: 2 };
         let notices = notices(&read);
-        assert!(notices[0].starts_with("Only 30000 nodes were read"), "{notices:?}");
+        assert!(notices[0].starts_with("Only 30,000 nodes were read"), "{notices:?}");
         assert_eq!(notices[1], "2 nodes could not be read.");
         assert!(summary(&read).starts_with("No recipe is recognised."));
     }

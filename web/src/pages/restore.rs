@@ -7,7 +7,7 @@ use zk_curator_ops::transfer::{SequenceHazard, TransferCounts};
 
 use crate::problem::{Problem, RequestResult};
 use crate::security::Keys;
-use crate::show::visible;
+use crate::show::{grouped, visible};
 use crate::state::Web;
 use crate::transfer::{
     ACLS, COUNTERS, ChoiceField, EPHEMERALS, EXISTING, PlannedRestore, ROOT, RestoreChoice,
@@ -56,7 +56,7 @@ pub(super) struct PlanView {
 #[derive(Debug)]
 pub(super) struct PlanCount {
     pub(super) sign: char,
-    pub(super) number: u64,
+    pub(super) number: String,
     pub(super) meaning: &'static str,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn token_of(
 ) -> String {
     let choice = choice.fields().map(|(_, value)| value).join(",");
     let parts = [upload.as_bytes(), b"\0", choice.as_bytes(), b"\0", owner.code(), digest];
-    keys.code("plan", &parts.concat()).iter().map(|byte| format!("{byte:02x}")).collect()
+    keys.token("plan", &parts.concat())
 }
 
 /// Returns the choices, with the chosen values.
@@ -150,7 +150,7 @@ pub(super) fn plan_view(
     PlanView {
         sentence: format!(
             "The file has {} nodes. They would be restored at {}.",
-            plan.nodes,
+            grouped(plan.nodes),
             visible(&plan.root)
         ),
         warning: plan.warning.clone().unwrap_or_default(),
@@ -164,7 +164,7 @@ pub(super) fn plan_view(
                 path: visible(&change.path).into_owned(),
             })
             .collect(),
-        more: if more == 0 { String::new() } else { format!("And {more} more.") },
+        more: if more == 0 { String::new() } else { format!("And {} more.", grouped(more)) },
         hazards: hazards_of(&plan, choice),
         way: if plan.is_atomic {
             "One transaction: all changes are applied, or none."
@@ -182,7 +182,7 @@ pub(super) fn plan_view(
 
 fn counts_of(counts: &TransferCounts) -> Vec<PlanCount> {
     let TransferCounts { create, replace, same, keep, delete, skip, conflict, burn, .. } = counts;
-    let count = |sign, number: &u64, meaning| PlanCount { sign, number: *number, meaning };
+    let count = |sign, number: &u64, meaning| (sign, *number, meaning);
     let all = [
         count('+', create, "created"),
         count('~', replace, "replaced"),
@@ -196,8 +196,8 @@ fn counts_of(counts: &TransferCounts) -> Vec<PlanCount> {
     // The first five are always shown, so that the numbers are at the same place.
     all.into_iter()
         .enumerate()
-        .filter(|(at, one)| *at < 5 || one.number > 0)
-        .map(|(_, one)| one)
+        .filter(|(at, (_, number, _))| *at < 5 || *number > 0)
+        .map(|(_, (sign, number, meaning))| PlanCount { sign, number: grouped(number), meaning })
         .collect()
 }
 
@@ -240,12 +240,12 @@ fn hazards_of(plan: &PlannedRestore, choice: RestoreChoice) -> Vec<String> {
     let left_out =
         plan.hazards.len().saturating_sub(NAMED) + plan.contenders.len().saturating_sub(NAMED);
     if left_out > 0 {
-        hazards.push(format!("And {left_out} more."));
+        hazards.push(format!("And {} more.", grouped(left_out)));
     }
     if choice.deletes_extra && plan.counts.delete > 0 {
         hazards.push(format!(
             "{} nodes below {} are not in the file, and are deleted.",
-            plan.counts.delete,
+            grouped(plan.counts.delete),
             visible(&plan.root)
         ));
     }
@@ -253,10 +253,11 @@ fn hazards_of(plan: &PlannedRestore, choice: RestoreChoice) -> Vec<String> {
 }
 
 fn question_of(counts: &TransferCounts) -> String {
-    let changes = counts.create + counts.replace;
+    let changes = grouped(counts.create + counts.replace);
     match counts.delete {
         0 => format!("Change {changes} nodes. This cannot be undone here."),
         delete => {
+            let delete = grouped(delete);
             format!("Change {changes} nodes and delete {delete}. This cannot be undone here.")
         }
     }

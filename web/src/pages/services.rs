@@ -17,7 +17,9 @@ use crate::problem::RequestResult;
 use crate::reads::{
     InstanceRead, KnownSessions, Payload, ServiceRead, ServicesRead, UndecodableRead,
 };
-use crate::show::{RecipeGroup, When, now_ms, sentence, size_of, visible, when};
+use crate::show::{
+    RecipeGroup, When, grouped, now_ms, sentence, size_of, unless_zero, visible, when,
+};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -42,15 +44,15 @@ struct ServicesPage {
 struct BaseView {
     path: String,
     url: String,
-    services: usize,
+    services: String,
 }
 
 struct ServiceView {
     name: String,
     url: String,
-    up: usize,
-    drained: usize,
-    undecodable: usize,
+    up: String,
+    drained: String,
+    undecodable: String,
     is_current: bool,
 }
 
@@ -60,7 +62,8 @@ struct OpenedService {
     name: String,
     instances: Vec<InstanceView>,
     undecodable: Vec<UndecodableView>,
-    more: usize,
+    /// Empty if all are shown.
+    more: String,
 }
 
 struct InstanceView {
@@ -122,7 +125,7 @@ async fn bases(web: &Web) -> RequestResult<BTreeMap<String, usize>> {
 
 fn base_view(web: &Web, path: &str, services: usize) -> BaseView {
     let url = address(web, View::Services, path);
-    BaseView { path: visible(path).into_owned(), url, services }
+    BaseView { path: visible(path).into_owned(), url, services: grouped(services) }
 }
 
 fn page(
@@ -145,7 +148,8 @@ fn page(
     let opened = services.iter().filter(|one| is_opened(one)).enumerate();
     let mut notices = Vec::new();
     if read.left_out > 0 {
-        notices.push(format!("{} services or instances were not read: too many.", read.left_out));
+        let left_out = grouped(read.left_out);
+        notices.push(format!("{left_out} services or instances were not read: too many."));
     }
     if wanted.is_none() && total > SHOWN {
         notices.push("Choose a service to see its instances.".to_owned());
@@ -169,15 +173,17 @@ fn summary(services: &[&ServiceRead]) -> String {
     let drained: usize = services.iter().map(|one| drained(one)).sum();
     let undecodable: usize = services.iter().map(|one| one.undecodable.len()).sum();
     format!(
-        "{} with {}: {} up, {drained} drained, {undecodable} undecodable.",
+        "{} with {}: {} up, {} drained, {} undecodable.",
         counted(services.len(), "service"),
         counted(instances, "instance"),
-        instances - drained
+        grouped(instances - drained),
+        grouped(drained),
+        grouped(undecodable)
     )
 }
 
 fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 fn drained(service: &ServiceRead) -> usize {
@@ -189,9 +195,9 @@ fn service_view(page_url: &str, service: &ServiceRead, wanted: Option<&str>) -> 
     ServiceView {
         name: visible(&service.name).into_owned(),
         url: format!("{page_url}{}", query(&[("service", &service.name)])),
-        up: service.instances.len() - drained,
-        drained,
-        undecodable: service.undecodable.len(),
+        up: grouped(service.instances.len() - drained),
+        drained: grouped(drained),
+        undecodable: grouped(service.undecodable.len()),
         is_current: wanted == Some(service.name.as_str()),
     }
 }
@@ -206,10 +212,11 @@ fn opened_service(
     let instances = service.instances.iter().take(SHOWN);
     let undecodable = service.undecodable.iter().take(SHOWN);
     let shown = instances.len() + undecodable.len();
+    let all = service.instances.len() + service.undecodable.len();
     OpenedService {
         place,
         name: visible(&service.name).into_owned(),
-        more: (service.instances.len() + service.undecodable.len()).saturating_sub(shown),
+        more: unless_zero(all.saturating_sub(shown)),
         instances: instances.map(|one| instance_view(web, one, known, now)).collect(),
         undecodable: undecodable.map(|one| undecodable_view(web, one)).collect(),
     }

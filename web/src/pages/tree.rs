@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use zk_curator::path::ZPath;
 
+use super::done::done_sentence;
 use super::frame::{Frame, render};
 use super::head::{Head, View, address};
 use super::paging::{from_field, range};
@@ -15,7 +16,7 @@ use crate::fields::{Fields, query};
 use crate::paths::{UrlError, child_of, url_of};
 use crate::problem::RequestResult;
 use crate::reads::{Listing, ListingQuery, PAGE, Row, SORTABLE, Sort};
-use crate::show::{is_sequential, now_ms, size, visible, when};
+use crate::show::{grouped, is_sequential, now_ms, size, visible, when};
 use crate::state::Web;
 use crate::visit::{Format, Visit};
 
@@ -88,7 +89,8 @@ pub(crate) async fn tree(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
         return Ok(children_json(&path, &query, &listing));
     }
     let frame = Frame::new(&web, Some(&visit.viewer), "/tree").await;
-    let frame = frame.of_node(&web, &path, &url_of(&path));
+    let mut frame = frame.of_node(&web, &path, &url_of(&path));
+    frame.done = done_sentence(&web, &visit, View::Tree, &path, &listing.stat);
     Ok(render(&page(&web, frame, &path, &query, &listing)))
 }
 
@@ -155,12 +157,12 @@ fn summary(query: &ListingQuery, listing: &Listing) -> String {
     let children = match listing.total {
         0 => "No children".to_owned(),
         1 => "1 child".to_owned(),
-        total => format!("{total} children"),
+        total => format!("{} children", grouped(total)),
     };
     if query.filter.is_empty() {
         return format!("{children}.");
     }
-    format!("{children}, {} of which match the filter.", listing.matching)
+    format!("{children}, {} of which match the filter.", grouped(listing.matching))
 }
 
 fn notice(listing: &Listing) -> String {
@@ -169,7 +171,8 @@ fn notice(listing: &Listing) -> String {
     }
     format!(
         "Sorted by name. Another order needs the stat of each child, and is available for at most \
-         {SORTABLE} children. A filter reduces their number."
+         {} children. A filter reduces their number.",
+        grouped(SORTABLE)
     )
 }
 
@@ -191,7 +194,7 @@ fn row_view(web: &Web, parent: &str, row: &Row, now: i64) -> RowView {
         size: row
             .stat
             .map_or_else(dash, |stat| size(u64::try_from(stat.data_length).unwrap_or_default())),
-        children: children.map_or_else(dash, |children| children.to_string()),
+        children: children.map_or_else(dash, grouped),
         version: row.stat.map_or_else(dash, |stat| stat.version.to_string()),
     }
 }

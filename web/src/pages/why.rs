@@ -17,7 +17,8 @@ use crate::paths::url_of;
 use crate::problem::RequestResult;
 use crate::reads::{KnownSessions, WhyRead};
 use crate::show::{
-    ContenderView, contender_views, now_ms, place_sentence, sentence, summary, visible,
+    ContenderView, contender_views, grouped, now_ms, place_sentence, sentence, summary,
+    unless_zero, visible,
 };
 use crate::state::Web;
 use crate::visit::{Format, Visit};
@@ -46,7 +47,7 @@ struct WhyPage {
     verdicts: Vec<String>,
     tables: Vec<ContenderTable>,
     steps: Vec<StepView>,
-    more_readers: usize,
+    more_readers: String,
     deletion: Vec<String>,
     notes: Vec<String>,
     ignored: String,
@@ -58,7 +59,7 @@ struct ContenderTable {
     title: &'static str,
     empty: &'static str,
     rows: Vec<ContenderRow>,
-    more: usize,
+    more: String,
     /// `true` if a contender of the table waits for another node.
     has_waiters: bool,
 }
@@ -104,7 +105,7 @@ fn page(web: &Web, frame: Frame, path: &str, why: &WhyRead, known: &KnownSession
     let mut verdicts: Vec<_> =
         all.iter().take(SENTENCES).map(|verdict| sentence(verdict)).collect();
     if all.len() > SENTENCES {
-        verdicts.push(format!("and {} more", all.len() - SENTENCES));
+        verdicts.push(format!("and {} more", grouped(all.len() - SENTENCES)));
     }
     let (steps, more_readers) = next_steps(finding, &known.facts, false);
     let deletion = why.deletion.iter().map(|obstacle| obstacle_line(&known.facts, obstacle));
@@ -126,7 +127,7 @@ fn page(web: &Web, frame: Frame, path: &str, why: &WhyRead, known: &KnownSession
             table(web, "waiting", &finding.waiting, known, now),
         ],
         steps: steps.iter().map(step).collect(),
-        more_readers,
+        more_readers: unless_zero(more_readers),
         deletion: deletion.map(|line| sentence(&line)).collect(),
         notes,
         ignored: ignored(&finding.ignored),
@@ -155,7 +156,7 @@ fn table(
         empty,
         has_waiters: rows.iter().any(|row| !row.view.waits_on.is_empty()),
         rows,
-        more: contenders.len().saturating_sub(SHOWN),
+        more: unless_zero(contenders.len().saturating_sub(SHOWN)),
     }
 }
 
@@ -179,6 +180,6 @@ fn step(step: &NextStep) -> StepView {
 fn ignored(names: &[String]) -> String {
     let shown: Vec<_> = names.iter().take(IGNORED).map(|name| sentence(name)).collect();
     let more = names.len().saturating_sub(IGNORED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };
     format!("{}{more}", shown.join(", "))
 }

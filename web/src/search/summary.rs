@@ -1,7 +1,7 @@
 //! The summary of a search: its extent, and everything that it has not compared. Pure.
 
 use super::pattern::{LONGEST_LINE, MOST_OPENED, SearchIn};
-use crate::show::{size, size_of, visible};
+use crate::show::{grouped, size, size_of, visible};
 
 /// The maximum number of paths of a kind that are named.
 pub(crate) const MOST_NAMED: usize = 20;
@@ -60,7 +60,7 @@ impl NamedPaths {
         let noun = if self.total == 1 { "node" } else { "nodes" };
         let more = if self.total > self.first.len() { ", and more" } else { "" };
         let paths = shown.join(", ");
-        (self.total > 0).then(|| format!("{what}: {} {noun}: {paths}{more}.", self.total))
+        (self.total > 0).then(|| format!("{what}: {} {noun}: {paths}{more}.", grouped(self.total)))
     }
 }
 
@@ -105,9 +105,9 @@ impl SearchSummary {
         let hits = match self.hits {
             0 => "Nothing matches".to_owned(),
             1 => "1 node matches".to_owned(),
-            hits => format!("{hits} nodes match"),
+            hits => format!("{} nodes match", grouped(hits)),
         };
-        let (compared, nodes) = (self.compared, self.nodes);
+        let (compared, nodes) = (grouped(self.compared), grouped(self.nodes));
         if self.part.needs_data() {
             let bytes = size(self.bytes);
             return format!("{hits}. Compared the data of {compared} of {nodes} nodes, {bytes}.");

@@ -33,10 +33,14 @@ impl Keys {
         HMAC::mac([&length[..], purpose.as_bytes(), text].concat(), &self.0)
     }
 
-    /// Returns the token against forged requests of a session: 64 hexadecimal digits.
+    /// Returns the code of a text as 64 hexadecimal digits.
+    pub(crate) fn token(&self, purpose: &str, text: &[u8]) -> String {
+        self.code(purpose, text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Returns the token against forged requests of a session.
     pub(crate) fn csrf(&self, session: &str, user: &str) -> String {
-        let text = [session.as_bytes(), b"\0", user.as_bytes()].concat();
-        self.code("csrf", &text).iter().map(|byte| format!("{byte:02x}")).collect()
+        self.token("csrf", &[session.as_bytes(), b"\0", user.as_bytes()].concat())
     }
 
     /// Returns the id of the session of a user with a digest.

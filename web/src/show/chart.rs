@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::count::grouped;
+
 /// The edges of the plot, in a picture of 360 to 132: the template has the same numbers. The labels
 /// of the lines are right of it.
 const LEFT: f64 = 4.0;
@@ -256,7 +258,7 @@ fn text_of(value: Option<f64>) -> String {
 /// Returns a number with one digit after the point, unless it is whole or large.
 pub(crate) fn number(value: f64) -> String {
     if value >= 100.0 || value.fract() == 0.0 {
-        format!("{value:.0}")
+        grouped(format_args!("{value:.0}"))
     } else {
         format!("{value:.1}")
     }
@@ -411,7 +413,7 @@ mod tests {
             assert_eq!(top_of(greatest), top);
         }
         assert!(top_of(GREATEST) >= GREATEST && top_of(f64::MAX).is_finite());
-        assert_eq!([0.0, 0.26, 99.94, 1234.4].map(number), ["0", "0.3", "99.9", "1234"]);
+        assert_eq!([0.0, 0.26, 99.94, 1234.4].map(number), ["0", "0.3", "99.9", "1,234"]);
     }
 
     proptest! {

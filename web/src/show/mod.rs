@@ -2,6 +2,7 @@
 
 mod acl;
 mod chart;
+mod count;
 mod data;
 mod group;
 mod json;
@@ -15,6 +16,7 @@ mod time;
 
 pub(crate) use acl::{AclLine, acl_lines};
 pub(crate) use chart::{Chart, ChartPoint, ChartSeries, ChartSpan, ChartTexts, number};
+pub(crate) use count::{grouped, unless_zero};
 pub(crate) use data::{DataView, MOST_SHOWN, data_view, opened, text_of};
 pub(crate) use group::RecipeGroup;
 pub(crate) use kind::{NodeKind, is_sequential, sequence_of};

@@ -2,6 +2,8 @@
 
 use zk_curator_ops::quota;
 
+use super::count::grouped;
+
 /// A limit of a subtree, and how much of it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QuotaLine {
@@ -17,9 +19,8 @@ pub(crate) struct QuotaLine {
 
 /// Returns the lines of a quota, from the data of `zookeeper_limits` and `zookeeper_stats`.
 pub(crate) fn quota_lines(limits: &[u8], stats: &[u8]) -> Vec<QuotaLine> {
-    let text = |number: Option<i64>, missing: &str| {
-        number.map_or_else(|| missing.to_owned(), |number| number.to_string())
-    };
+    let text =
+        |number: Option<i64>, missing: &str| number.map_or_else(|| missing.to_owned(), grouped);
     let shown = |line: quota::QuotaLine| QuotaLine {
         of: line.of,
         used: text(line.used, "unknown"),

@@ -7,6 +7,7 @@ use zk_curator_ops::holders::{SessionFacts, kind_words};
 use zk_curator_ops::node::hex;
 use zk_curator_recipes::inspect::{Contender, Details, Finding, RecipeKind, Role};
 
+use super::count::grouped;
 use super::group::RecipeGroup;
 use super::text::visible;
 use super::time::{When, duration, when};
@@ -112,12 +113,12 @@ pub(crate) fn summary(finding: &Finding) -> String {
     }
     let holders = match finding.holders.len() {
         1 => "1 holder".to_owned(),
-        many => format!("{many} holders"),
+        many => format!("{} holders", grouped(many)),
     };
     let kind = capital(&kind_words(finding));
     let details = details_words(&finding.details);
     let details = if details.is_empty() { details } else { format!(" {details}") };
-    format!("{kind}: {holders}, {} waiting.{details}", finding.waiting.len())
+    format!("{kind}: {holders}, {} waiting.{details}", grouped(finding.waiting.len()))
 }
 
 /// Returns what a node is in a recipe, such as `Contender 3 of 7 of the mutex (Curator) at /a: it
@@ -138,7 +139,8 @@ pub(crate) fn place_sentence(finding: &Finding, path: &str) -> String {
                 _ => ": it waits",
             };
             let what = noun(one.role);
-            format!("{what} {} of {total} of the {kind} at {at}{stands}.", place + 1)
+            let (place, total) = (grouped(place + 1), grouped(total));
+            format!("{what} {place} of {total} of the {kind} at {at}{stands}.")
         }
         None => format!("A node of the {kind} at {at}."),
     }
@@ -166,7 +168,9 @@ const fn noun(role: Role) -> &'static str {
 /// Returns a sentence about the facts that only recipes of one kind have; empty without one.
 fn details_words(details: &Details) -> String {
     match details {
-        Details::Semaphore { limit: Some(limit) } => format!("At most {limit} leases."),
+        Details::Semaphore { limit: Some(limit) } => {
+            format!("At most {} leases.", grouped(limit))
+        }
         Details::Semaphore { limit: None } => {
             "The nodes do not tell the maximum number of leases.".to_owned()
         }
@@ -174,15 +178,17 @@ fn details_words(details: &Details) -> String {
             "A round has begun.".to_owned()
         }
         Details::DoubleBarrier { has_begun: true, gone } => {
-            format!("A round has begun, and {} of its members are gone.", gone.len())
+            format!("A round has begun, and {} of its members are gone.", grouped(gone.len()))
         }
         Details::DoubleBarrier { has_begun: false, .. } => "No round has begun.".to_owned(),
         Details::Queue { items, claimed, .. } => {
-            format!("{items} items, {claimed} of them claimed.")
+            format!("{} items, {} of them claimed.", grouped(items), grouped(claimed))
         }
         Details::Jobs { counts } => {
-            let words: Vec<_> =
-                counts.iter().map(|(phase, count)| format!("{count} {}", lower(phase))).collect();
+            let words: Vec<_> = counts
+                .iter()
+                .map(|(phase, count)| format!("{} {}", grouped(count), lower(phase)))
+                .collect();
             format!("Jobs: {}.", words.join(", "))
         }
         Details::TwoPhaseCommit { outcome: Some(outcome), .. } => {
@@ -191,8 +197,10 @@ fn details_words(details: &Details) -> String {
         Details::TwoPhaseCommit { outcome: None, deadline, .. } => {
             format!("Not decided. Votes are awaited for {}.", duration(*deadline))
         }
-        Details::ConfigStore { keys, .. } => format!("{} keys.", keys.len()),
-        Details::Migrations { applied } => format!("{applied} migrations are applied."),
+        Details::ConfigStore { keys, .. } => format!("{} keys.", grouped(keys.len())),
+        Details::Migrations { applied } => {
+            format!("{} migrations are applied.", grouped(applied))
+        }
         _ => String::new(),
     }
 }

@@ -68,18 +68,20 @@ impl<'a> RestoreTask<'a> {
         Ok(planned(&run, plan))
     }
 
-    /// Plans again, and applies the plan if it is the same. Returns the root.
+    /// Plans again, and applies the plan if it is the same. Returns the root, and the number of
+    /// changed nodes.
     pub(crate) async fn apply(
         &self,
         is_same: impl FnOnce(&[u8; 32]) -> bool,
-    ) -> Result<String, RestoreRefusal> {
+    ) -> Result<(String, u64), RestoreRefusal> {
         let run = self.open().await?;
         let plan = run.plan(Progress::none()).await?;
         if !is_same(&plan.digest()) {
             return Err(RestoreRefusal::OtherPlan);
         }
         run.apply(&plan, Progress::none()).await?;
-        Ok(run.root().to_owned())
+        let TransferCounts { create, replace, delete, .. } = plan.counts;
+        Ok((run.root().to_owned(), create + replace + delete))
     }
 
     async fn open(&self) -> Result<RestoreRun<'a>, RestoreRefusal> {

@@ -2,7 +2,7 @@
 
 use zk_curator_web::WebOptions;
 
-use crate::support::Site;
+use crate::support::{Browser, Site};
 
 async fn site() -> Site {
     let site = Site::start(WebOptions::new().write(true)).await;
@@ -99,9 +99,9 @@ async fn children_are_created_and_deleted() {
         site.form(&ann, "/node/a", &fields).await
     };
     let reply = create("b c", "persistent").await;
-    assert_eq!((reply.status, reply.header("location")), (303, "/node/a/b%20c"));
+    assert_eq!((reply.status, reply.destination()), (303, "/node/a/b%20c"));
     let reply = create("n-", "persistent_sequential").await;
-    assert_eq!(reply.header("location"), "/node/a/n-0000000001");
+    assert_eq!(reply.destination(), "/node/a/n-0000000001");
     let reply = create("b c", "persistent").await;
     assert_eq!(reply.status, 412);
     assert!(reply.body.contains("value=\"b c\"") && reply.body.contains("Not created"));
@@ -119,7 +119,7 @@ async fn children_are_created_and_deleted() {
     assert_eq!(delete("/node/a", "yes", "0").await.status, 409);
     assert_eq!(delete("/node/a/b%20c", "yes", "").await.status, 400);
     let reply = delete("/node/a/b%20c", "yes", "0").await;
-    assert_eq!((reply.status, reply.header("location")), (303, "/tree/a"));
+    assert_eq!((reply.status, reply.destination()), (303, "/tree/a"));
     assert_eq!(site.server.probe().children("/a"), ["n-0000000001"]);
 }
 
@@ -131,4 +131,70 @@ async fn a_form_says_what_to_do() {
     assert_eq!(site.form(&ann, "/node/a", &[]).await.status, 400);
     let fields = [("action", "set"), ("data", "x")];
     assert_eq!(site.form(&ann, "/node/a", &fields).await.status, 400, "no version");
+}
+
+/// Returns the sentence about a change on a page; empty without one.
+async fn done(site: &Site, browser: &Browser, address: &str) -> String {
+    let page = site.get_as(browser, address).await;
+    assert_eq!(page.status, 200, "{address}: {}", page.body);
+    let (_, rest) = page.body.split_once("id=\"done\" role=\"status\">").unwrap_or_default();
+    let sentence = rest.split("</p>").next().unwrap();
+    sentence.split_once("</span> ").unwrap_or_default().1.to_owned()
+}
+
+async fn saved(site: &Site, browser: &Browser, version: &str, data: &str) -> String {
+    let fields = [("action", "set"), ("version", version), ("data", data)];
+    let reply = site.form(browser, "/node/a", &fields).await;
+    assert_eq!((reply.status, reply.destination()), (303, "/node/a"), "{}", reply.body);
+    reply.header("location").to_owned()
+}
+
+#[tokio::test]
+async fn the_next_page_tells_of_a_change() {
+    let site = site().await;
+    let ann = site.browser("/node/a").await;
+    let create = [("action", "create"), ("name", "b <i>"), ("data", "x")];
+    let created = site.form(&ann, "/node/a", &create).await;
+    assert_eq!(done(&site, &ann, created.header("location")).await, "Created.");
+    site.zk.set_data("/a/b <i>", "y").await.unwrap();
+    let sentence = done(&site, &ann, created.header("location")).await;
+    assert_eq!(sentence, "Created. The node has changed since.");
+    let first = saved(&site, &ann, "0", "2").await;
+    assert_eq!(done(&site, &ann, &first).await, "Saved: version 1.");
+    // A node that another client changes in between, or deletes and creates again.
+    site.zk.set_data("/a", "3").await.unwrap();
+    let again = "Saved. The node has changed again since.";
+    assert_eq!(done(&site, &ann, &first).await, again);
+    let second = saved(&site, &ann, "2", "4").await;
+    assert_eq!(done(&site, &ann, &second).await, "Saved: version 3.");
+    assert_eq!(done(&site, &ann, &first).await, again);
+    let fields = [("action", "delete"), ("confirm", "yes"), ("version", "1")];
+    let deleted = site.form(&ann, "/node/a/b%20%3Ci%3E", &fields).await;
+    assert_eq!((deleted.status, deleted.destination()), (303, "/tree/a"));
+    let sentence = done(&site, &ann, deleted.header("location")).await;
+    assert_eq!(sentence, "Deleted: /a/b &#60;i&#62;.");
+    assert_eq!(done(&site, &ann, "/node/a").await, "");
+}
+
+#[tokio::test]
+async fn no_link_claims_a_change() {
+    let site = site().await;
+    let (ann, bob) = (site.browser("/node/a").await, site.browser("/node/a").await);
+    let address = saved(&site, &ann, "0", "2").await;
+    assert_eq!(done(&site, &ann, &address).await, "Saved: version 1.");
+    assert_eq!(done(&site, &bob, &address).await, "", "another browser");
+    let (_, query) = address.split_once('?').unwrap();
+    let (_, code) = query.split_once("&code=").unwrap();
+    for forged in [
+        "/node/a?done=created".to_owned(),
+        "/node/a?done=restored&of=7".to_owned(),
+        format!("/node/a?done=restored&of=7&code={code}"),
+        format!("/tree/a?done=deleted&of=b&code={code}"),
+        format!("/node/a?{}", query.replace("done=saved", "done=created")),
+        format!("/tree/a?{query}"),
+        format!("/node?{query}"),
+        format!("/node/a?{}", &query[..query.len() - 1]),
+    ] {
+        assert_eq!(done(&site, &ann, &forged).await, "", "{forged}");
+    }
 }

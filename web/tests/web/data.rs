@@ -144,7 +144,9 @@ async fn a_restore_applies_the_plan_that_was_seen() {
     assert_eq!(apply(&forged, &token, "replace", "yes").await.status, 403);
     assert_eq!(site.server.probe().data("/app/a").unwrap(), "9", "nothing was changed");
     let reply = apply(&ann, &token, "replace", "yes").await;
-    assert_eq!((reply.status, reply.header("location")), (303, "/tree/app"), "{}", reply.body);
+    assert_eq!((reply.status, reply.destination()), (303, "/tree/app"), "{}", reply.body);
+    let page = site.get_as(&ann, reply.header("location")).await.body;
+    assert!(page.contains("</span> Restored: 3 nodes changed.</p>"), "{page}");
     let probe = site.server.probe();
     assert_eq!(probe.data("/app/a").unwrap(), "1");
     assert_eq!(probe.children("/app"), ["a", "b"]);

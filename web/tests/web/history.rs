@@ -294,7 +294,7 @@ async fn deleted_nodes_come_back() {
     }
     assert!(site.server.probe().data("/config").is_none(), "nothing was changed");
     let reply = apply(&site, &ann, "/config", &page.body).await;
-    assert_eq!((reply.status, reply.header("location")), (303, "/tree/config"), "{}", reply.body);
+    assert_eq!((reply.status, reply.destination()), (303, "/tree/config"), "{}", reply.body);
     let probe = site.server.probe();
     assert_eq!(probe.data("/config/flags").unwrap(), "a=1\nb=3\n");
     assert_eq!(probe.children("/config"), ["db", "flags", "hint"]);

@@ -81,7 +81,7 @@ async fn many_children_are_shown_in_pages() {
     assert_eq!((after.0 - before.0, after.1 - before.1, after.2 - before.2), (1, 1, 2));
     assert!(page.len() < 300_000, "{}", page.len());
     assert_eq!(page.matches("<tr>").count(), 201);
-    assert!(page.contains("1–200 of 6000") && page.contains("6000 children."), "{page}");
+    assert!(page.contains("1–200 of 6,000") && page.contains("6,000 children."), "{page}");
     assert!(page.contains("href=\"/tree/jobs?from=200\" rel=\"next\""));
     assert!(page.contains("href=\"/tree/jobs?from=5800\">Last »"), "{page}");
     let last = site.get("/tree/jobs?from=5800").await.body;

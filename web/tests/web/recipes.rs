@@ -250,7 +250,7 @@ async fn ten_thousand_recipes_are_bounded() {
     }
     let before = site.server.probe().total_requests();
     let page = site.get("/recipes/many").await.body;
-    assert!(page.len() < 300_000 && page.contains("10000 recipes."), "{}", page.len());
+    assert!(page.len() < 300_000 && page.contains("10,000 recipes."), "{}", page.len());
     // One request for 256 nodes, or for as many lists of children.
     assert!(site.server.probe().total_requests() - before < 200);
     let all = site.json("/api/v1/recipes/many").await;

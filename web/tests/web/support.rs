@@ -156,6 +156,11 @@ impl Reply {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
+    /// Returns the address of a redirect without its query.
+    pub(crate) fn destination(&self) -> &str {
+        self.header("location").split('?').next().unwrap()
+    }
+
     pub(crate) fn problem(&self) -> Value {
         assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.body);
         serde_json::from_str(&self.body).unwrap()

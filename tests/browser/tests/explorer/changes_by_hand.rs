@@ -1,13 +1,13 @@
 //! Changes by the forms of the pages, as a person makes them.
 
 use serde_json::json;
-use zk_curator_browser::key::{CONTROL, ENTER};
+use zk_curator_browser::key::ENTER;
 use zk_curator_browser::{Browser, BrowserError};
 use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::steps::{open_live, took_statuses};
-use super::way::{arrived, open_ready, says};
+use super::steps::{open_live, replace_text, took_statuses};
+use super::way::{arrived, focused, open_ready, says};
 use crate::in_browser;
 
 /// The form in the section with this heading.
@@ -49,18 +49,26 @@ fn a_node_is_created_edited_and_deleted() {
         assert_eq!(probe().data(path).expect("the node was created"), created);
         says(browser, "#data .value", created).await?;
         says(browser, "#facts .summary", "and never changed: version 0.").await?;
+        says(browser, "#done", "Created.").await?;
 
         unfold(browser, "edit-heading").await?;
         browser.wait_for("#edit-data", "e => e.value.startsWith('orders: 10')").await?;
-        browser.click("#edit-data").await?;
-        browser.chord(&[CONTROL, "a"]).await?;
-        browser.keys("orders: 11").await?;
+        replace_text(browser, "#edit-data", "orders: 11").await?;
         browser.axe().await?;
         send(browser, "edit-heading").await?;
         // The page has the same address. It shows the new value and its version.
         says(browser, "#facts .summary", "version 1. Created").await?;
         says(browser, "#data .value", "orders: 11").await?;
         assert_eq!(probe().data(path).expect("the node is there"), "orders: 11");
+        // An update of the page keeps the sentence, and a reload does not repeat it.
+        says(browser, "#done", "Saved: version 1.").await?;
+        browser.survey("saved").await?;
+        explorer.zk().set_data(path, "orders: 12").await?;
+        says(browser, "#data .value", "orders: 12").await?;
+        says(browser, "#done", "Saved: version 1.").await?;
+        browser.wait_for("html.js", "() => location.search === ''").await?;
+        open_live(browser, &explorer, "/node/config/limits%20%C3%BC.txt").await?;
+        assert!(browser.texts_of("#done").await?.is_empty());
 
         unfold(browser, "delete-heading").await?;
         browser.click("#confirm").await?;
@@ -68,6 +76,7 @@ fn a_node_is_created_edited_and_deleted() {
         send(browser, "delete-heading").await?;
         arrived(browser, "/tree/config").await?;
         says(browser, "#children .summary", "No children.").await?;
+        says(browser, "#done", "Deleted: /config/limits ü.txt.").await?;
         assert!(!probe().exists(path));
         // The old page may have asked for the node once more.
         took_statuses(browser, &[404]).await?;
@@ -87,7 +96,7 @@ fn a_deletion_needs_its_confirmation() {
         send(browser, "delete-heading").await?;
         // The browser does not send the form, and leads to the box.
         browser.wait_for("#confirm", "box => box.matches(':invalid') && !box.checked").await?;
-        browser.wait_for("#confirm", "box => box === document.activeElement").await?;
+        focused(browser, "#confirm").await?;
         assert!(explorer.server().probe().exists("/config"));
         Ok(explorer)
     });
@@ -109,17 +118,13 @@ fn a_name_that_exists_keeps_what_was_typed() {
         says(browser, "h1", "Not created").await?;
         browser.wait_for("#create-data", "e => e.value === 'new'").await?;
         browser.survey("not-created").await?;
-        browser.click("#create-name").await?;
-        browser.chord(&[CONTROL, "a"]).await?;
-        browser.keys("app-2").await?;
+        replace_text(browser, "#create-name", "app-2").await?;
         browser.click("main form button[type='submit']").await?;
         arrived(browser, "/node/config/app-2").await?;
         let probe = explorer.server().probe();
         assert_eq!(probe.data("/config/app-2").expect("the node was created"), "new");
         assert_eq!(probe.data("/config/app").expect("the node is there"), "old");
-        // The refused form is an error of the console.
-        let errors = browser.console_errors().await?;
-        assert!(errors.iter().all(|error| error.message().contains("412")), "{errors:?}");
+        took_statuses(browser, &[412]).await?;
         Ok(explorer)
     });
 }

@@ -7,7 +7,7 @@ use zk_curator_web::paths::url_of;
 use zk_curator_web::{Limits, WebOptions};
 
 use super::explorer;
-use super::steps::{is_unharmed, open, open_live};
+use super::steps::{is_unharmed, open, open_live, replace_text};
 use super::way::says;
 use crate::in_browser;
 
@@ -93,9 +93,7 @@ fn hostile_names_can_be_told_apart() {
         says(browser, "#recent", "☠⟨U+FE0F⟩").await?;
         browser.survey("hostile-tree").await?;
         // Names that the browser completes.
-        browser.click("#goto").await?;
-        browser.execute("document.activeElement.select()", &[]).await?;
-        browser.keys("/hostile/<").await?;
+        replace_text(browser, "#goto", "/hostile/<").await?;
         let is_completed = "e => e.value === '/hostile/<img src=x onerror=window.hacked=1>'";
         browser.wait_for("#completions option", is_completed).await?;
         is_unharmed(browser, "the completion").await?;

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use zk_curator_discovery::{ServiceDiscovery, ServiceInstance};
 use zk_curator_recipes::lock::InterProcessMutex;
+use zk_curator_web::WebOptions;
 use zk_curator_web::paths::url_of;
-use zk_curator_web::{Limits, WebOptions};
 
 use super::explorer;
 use super::steps::{client, is_unharmed, open};
-use super::way::says;
+use super::way::{says, still};
 use crate::in_browser;
 
 const ATTACK: &str = "<img src=x onerror=window.hacked=1>";
@@ -68,8 +68,7 @@ fn long_labels_and_paths_do_not_widen_the_page() {
 fn records_of_services_are_text() {
     in_browser(async |browser| {
         // An update would replace the payload that is about to be opened.
-        let is_not_live = Limits::new().streams(0, 0);
-        let explorer = explorer(WebOptions::new().limits(is_not_live)).await?;
+        let explorer = explorer(still()).await?;
         let discovery = ServiceDiscovery::<Value>::new(explorer.zk(), "/services");
         let payload = json!({ (ATTACK): "\u{202e}gpj", "long": "x".repeat(300) });
         let instance = ServiceInstance::builder(format!("orders {ATTACK}")).id(ATTACK);

@@ -5,11 +5,11 @@ use zk_curator::op::{OpFuture, fan_out};
 use zk_curator::{CuratorFramework, OpResult};
 use zk_curator_browser::key::ENTER;
 use zk_curator_browser::{BrowserError, Explorer};
-use zk_curator_web::{Limits, WebOptions};
+use zk_curator_web::WebOptions;
 
 use super::explorer;
 use super::steps::{client, open, open_live};
-use super::way::says;
+use super::way::{says, still};
 use crate::in_browser;
 
 const TRANSACTIONS: usize = 100;
@@ -42,11 +42,10 @@ async fn large(options: WebOptions) -> Result<Explorer, BrowserError> {
 fn all_children_are_reached_from_the_first_page() {
     in_browser(async |browser| {
         // An update would replace a link that is about to be clicked.
-        let is_not_live = Limits::new().streams(0, 0);
-        let explorer = large(WebOptions::new().limits(is_not_live)).await?;
+        let explorer = large(still()).await?;
         open(browser, &explorer, "/tree/large").await?;
-        says(browser, ".range", "1–200 of 100000").await?;
-        says(browser, "#children .summary", "100000 children.").await?;
+        says(browser, ".range", "1–200 of 100,000").await?;
+        says(browser, "#children .summary", "100,000 children.").await?;
         let rows = "return document.querySelectorAll('#children tbody tr').length";
         assert_eq!(browser.execute(rows, &[]).await?, json!(200));
         let size = "return performance.getEntriesByType('navigation')[0].decodedBodySize";
@@ -54,15 +53,15 @@ fn all_children_are_reached_from_the_first_page() {
         assert!((10_000..300_000).contains(&size), "{size}");
         browser.survey("large").await?;
         browser.click("a[rel=next]").await?;
-        says(browser, ".range", "201–400 of 100000").await?;
+        says(browser, ".range", "201–400 of 100,000").await?;
         browser.click(".pager li:last-child a").await?;
-        says(browser, ".range", "99801–100000 of 100000").await?;
+        says(browser, ".range", "99,801–100,000 of 100,000").await?;
         says(browser, "#children tbody tr:last-child th", "child-099999").await?;
         assert!(browser.texts_of("a[rel=next]").await?.is_empty());
         browser.click("a[rel=prev]").await?;
-        says(browser, ".range", "99601–99800 of 100000").await?;
+        says(browser, ".range", "99,601–99,800 of 100,000").await?;
         browser.click(".pager li:first-child a").await?;
-        says(browser, ".range", "1–200 of 100000").await?;
+        says(browser, ".range", "1–200 of 100,000").await?;
         Ok(explorer)
     });
 }
@@ -78,7 +77,7 @@ fn one_child_of_many_is_found_and_followed() {
         browser.keys("/").await?;
         browser.keys("child-012345").await?;
         browser.keys(ENTER).await?;
-        says(browser, "#children", "100000 children, 1 of which match the filter.").await?;
+        says(browser, "#children", "100,000 children, 1 of which match the filter.").await?;
         assert_eq!(browser.texts_of("#children tbody th bdi").await?, ["child-012345"]);
         // An order by stats would need 100,000 requests.
         open(browser, &explorer, "/tree/large?sort=size").await?;

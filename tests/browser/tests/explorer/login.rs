@@ -50,6 +50,7 @@ fn signing_in_leads_to_the_page_that_was_asked_for() {
         }
         open(browser, &explorer, "/tree").await?;
         assert_eq!(browser.title().await?, "Sign in – ZooKeeper");
+        browser.survey("login").await?;
         took_statuses(browser, &[403]).await?;
         Ok(explorer)
     });

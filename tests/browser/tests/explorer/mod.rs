@@ -15,6 +15,7 @@ mod outage;
 mod pages;
 mod policy;
 mod restore;
+mod sampled;
 mod steps;
 mod three_clicks;
 mod way;

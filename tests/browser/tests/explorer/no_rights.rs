@@ -1,7 +1,7 @@
 //! Nodes that the explorer may not read, list or change.
 
 use zk_curator::{Acl, CuratorFramework, Permissions};
-use zk_curator_browser::{BrowserError, Explorer};
+use zk_curator_browser::{BrowserError, Explorer, connect};
 use zk_curator_web::WebOptions;
 
 use super::explorer;
@@ -12,9 +12,7 @@ use crate::in_browser;
 /// Returns a client with rights that the explorer does not have.
 async fn admin(explorer: &Explorer) -> Result<CuratorFramework, BrowserError> {
     let builder = explorer.server().framework().authorization("digest", "admin:secret");
-    let zk = builder.build()?;
-    zk.start().await?;
-    Ok(zk)
+    connect(builder).await
 }
 
 /// The list of a node that others may read, and do nothing else.

@@ -1,18 +1,15 @@
 //! Every page in its ordinary state: what it says, the way between pages, and its looks.
 
-use std::time::Duration;
-
 use zk_curator_browser::key::ENTER;
-use zk_curator_web::{Users, WebOptions};
+use zk_curator_web::WebOptions;
 
 use super::explorer;
-use super::steps::open_live;
+use super::sampled::SampledEnsemble;
+use super::steps::{is_live, open_live, took_statuses};
 use super::way::{arrived, click_live, open_ready, says, still, until_texts};
 use super::world::{HELD_SINCE, HOLDER, LOCK, SHOP, WAITERS, explore};
 use crate::in_browser;
 
-/// The token of ann is `foo`.
-const USERS: &str = "ann 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
 /// The first holder of a recipe.
 const HOLDERS: &str = "#holders-heading + table tbody tr";
 
@@ -144,23 +141,32 @@ fn a_recipe_names_holders_waiters_and_next_steps() {
 #[ignore = "slow: scripts/test-all"]
 fn the_ensemble_shows_servers_charts_and_sessions() {
     in_browser(async |browser| {
-        let options = WebOptions::new().sample_every(Duration::from_secs(1));
-        let (explorer, world) = explore(options).await?;
-        open_live(browser, &explorer, "/ensemble").await?;
-        // The page loads itself again after each sample.
-        says(browser, "#verdict .verdict", "serves alone, without an ensemble").await?;
-        says(browser, "#servers tbody .role", "standalone").await?;
+        let ensemble = SampledEnsemble::start().await;
+        browser.goto(&ensemble.url()).await?;
+        is_live(browser).await?;
+        let verdict = format!("There is a quorum, and {} leads.", ensemble.leader());
+        says(browser, "#verdict .verdict", &verdict).await?;
+        let mut roles = browser.texts_of("#servers tbody .role").await?;
+        roles.sort_unstable();
+        assert_eq!(roles, ["●follower", "★leader", "⚠unreachable"]);
+        says(browser, "#servers tbody .trouble", "unreachable: connection refused, since").await?;
+        let trouble = format!("{}: unreachable", ensemble.stopped());
+        assert!(browser.text_of("#verdict").await?.contains(&trouble), "{trouble}");
         let many = |rows: &[String]| rows.len() > 5;
         let sessions = until_texts(browser, "#sessions tbody th", many).await?;
         let own = sessions.iter().filter(|session| session.contains("this explorer"));
         assert_eq!(own.count(), 1, "{sessions:?}");
-        // A line has a value as soon as there are two samples.
-        let is_number = |value: &String| value.starts_with(char::is_numeric);
-        let has_numbers = |values: &[String]| values.iter().any(is_number);
-        until_texts(browser, "#charts .latest", has_numbers).await?;
         assert_eq!(browser.texts_of("#charts figcaption").await?.len(), 4);
+        // Each chart has a value for each minute. One server was behind, and has no value now.
+        for chart in ["requests", "latency", "lag", "connections"] {
+            let rows = format!("#{chart}-scroll tbody tr");
+            browser.wait_for(&rows, "row => row.parentElement.rows.length >= 13").await?;
+        }
+        let lag = "cell => [...cell.closest('tbody').querySelectorAll('td')]
+            .some(other => Number(other.textContent.replace(',', '')) > 10)";
+        browser.wait_for("#lag-scroll tbody td", lag).await?;
         browser.survey("ensemble").await?;
-        Ok((explorer, world))
+        Ok(ensemble)
     });
 }
 
@@ -280,29 +286,6 @@ fn the_help_names_keys_and_signs() {
 
 #[test]
 #[ignore = "slow: scripts/test-all"]
-fn signing_in_leads_to_the_page_that_was_asked_for() {
-    in_browser(async |browser| {
-        let users = USERS.parse::<Users>().expect("a list of users");
-        let (explorer, world) = explore(WebOptions::new().users(users)).await?;
-        let why = format!("/why{LOCK}");
-        browser.goto(&explorer.url(&why)).await?;
-        arrived(browser, "/login").await?;
-        assert!(!browser.text_of("body").await?.contains(HOLDER));
-        browser.survey("login").await?;
-        browser.click("#token").await?;
-        browser.keys("foo").await?;
-        browser.keys(ENTER).await?;
-        arrived(browser, &why).await?;
-        says(browser, "#why .verdicts li", HOLDER).await?;
-        says(browser, ".foot", "Signed in as").await?;
-        browser.click("form[action='/logout'] button").await?;
-        arrived(browser, "/login").await?;
-        Ok((explorer, world))
-    });
-}
-
-#[test]
-#[ignore = "slow: scripts/test-all"]
 fn a_problem_says_what_is_wrong_and_leads_back() {
     in_browser(async |browser| {
         let explorer = explorer(WebOptions::new()).await?;
@@ -312,10 +295,7 @@ fn a_problem_says_what_is_wrong_and_leads_back() {
         browser.survey("problem").await?;
         browser.click("main a[href='/tree']").await?;
         arrived(browser, "/tree").await?;
-        // The status of a page is an error of the console.
-        let errors = browser.console_errors().await?;
-        let is_status = |message: &str| message.contains("/node/none") && message.contains("404");
-        assert!(errors.iter().all(|error| is_status(error.message())), "{errors:?}");
+        took_statuses(browser, &[404]).await?;
         Ok(explorer)
     });
 }

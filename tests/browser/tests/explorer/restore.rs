@@ -56,6 +56,7 @@ fn a_backup_brings_nodes_back_by_a_plan() {
         browser.click("#confirm").await?;
         browser.click("#plan button.danger").await?;
         arrived(browser, &format!("/tree{SHOP}")).await?;
+        says(browser, "#done", "Restored: 2 nodes changed.").await?;
         let is_back = |names: &[String]| names.iter().any(|name| name == "routes.yaml");
         until_texts(browser, ".children tbody th bdi", is_back).await?;
         let after = server.probe();

@@ -1,20 +1,13 @@
 //! Steps that several tests take.
 
-use std::time::Duration;
-
 use serde_json::json;
 use zk_curator::CuratorFramework;
-use zk_curator_browser::{Browser, BrowserError, Explorer};
-
-/// The session timeout: a session does not end on a busy machine. The server grants it.
-const SESSION: Duration = Duration::from_secs(40);
+use zk_curator_browser::key::CONTROL;
+use zk_curator_browser::{Browser, BrowserError, Explorer, connect};
 
 /// Returns another client of the server, with a session of its own.
 pub(super) async fn client(explorer: &Explorer) -> Result<CuratorFramework, BrowserError> {
-    let builder = explorer.server().framework();
-    let zk = builder.session_timeout(SESSION).connection_timeout(SESSION).build()?;
-    zk.start().await?;
-    Ok(zk)
+    connect(explorer.server().framework()).await
 }
 
 /// Opens a page of the explorer.
@@ -54,7 +47,7 @@ pub(super) async fn replace_text(
     text: &str,
 ) -> Result<(), BrowserError> {
     browser.click(css).await?;
-    browser.execute("document.activeElement.select()", &[]).await?;
+    browser.chord(&[CONTROL, "a"]).await?;
     browser.keys(text).await
 }
 

@@ -1,12 +1,13 @@
 //! The explorer in a browser that runs no script.
 
 use zk_curator::op::fan_out;
-use zk_curator_browser::key::{CONTROL, ENTER};
+use zk_curator_browser::key::ENTER;
 use zk_curator_browser::{Browser, BrowserError, Explorer};
 use zk_curator_testing::wait;
 use zk_curator_web::WebOptions;
 
 use super::explorer;
+use super::steps::replace_text;
 use super::way::{says, until_texts};
 use super::world::{HELD_SINCE, HOLDER, LOCK, SHOP, explore};
 use crate::in_browser;
@@ -18,13 +19,6 @@ const CHILDREN: usize = 201;
 async fn open(browser: &Browser, explorer: &Explorer, path: &str) -> Result<(), BrowserError> {
     browser.goto(&explorer.url(path)).await?;
     until_texts(browser, "h1", |headings| headings.len() == 1).await.map(drop)
-}
-
-/// Replaces the text of a field.
-async fn fill(browser: &Browser, css: &str, text: &str) -> Result<(), BrowserError> {
-    browser.click(css).await?;
-    browser.chord(&[CONTROL, "a"]).await?;
-    browser.keys(text).await
 }
 
 #[test]
@@ -77,7 +71,7 @@ fn children_are_filtered_and_turned_without_script() {
         }
         browser.set_script(false).await?;
         open(browser, &explorer, "/tree").await?;
-        fill(browser, "#goto", "/jobs").await?;
+        replace_text(browser, "#goto", "/jobs").await?;
         browser.keys(ENTER).await?;
         says(browser, ".pager .range", "1–200 of 201").await?;
         browser.click(".pager a[rel='next']").await?;
@@ -85,7 +79,7 @@ fn children_are_filtered_and_turned_without_script() {
         until_texts(browser, ".children tbody th bdi", last).await?;
         browser.click(".pager a[rel='prev']").await?;
         says(browser, ".pager .range", "1–200 of 201").await?;
-        fill(browser, "#filter", "*17").await?;
+        replace_text(browser, "#filter", "*17").await?;
         browser.click("form[aria-label='Children'] button").await?;
         let filtered = |names: &[String]| *names == ["job-017", "job-117"];
         until_texts(browser, ".children tbody th bdi", filtered).await?;
@@ -121,7 +115,7 @@ fn data_are_edited_without_script() {
         open(browser, &explorer, "/node/config").await?;
         let form = "section[aria-labelledby='edit-heading']";
         browser.click(&format!("{form} summary")).await?;
-        fill(browser, "#edit-data", "limit: 11").await?;
+        replace_text(browser, "#edit-data", "limit: 11").await?;
         browser.click(&format!("{form} button[type='submit']")).await?;
         says(browser, "#facts .summary", "version 1. Created").await?;
         says(browser, "#data .value", "limit: 11").await?;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::task::JoinSet;
 use zk_curator::CuratorFramework;
-use zk_curator_browser::BrowserError;
+use zk_curator_browser::{BrowserError, connect};
 use zk_curator_testing::TestServer;
 
 /// The lock that a client holds, and for which two others wait.
@@ -15,9 +15,6 @@ pub(crate) const LOCK: &str = "/locks/orders";
 pub(crate) const SHOP: &str = "/config/shop";
 /// The age of most nodes.
 pub(super) const OLD: Duration = Duration::from_secs(3 * 3_600 + 1_800);
-
-/// The session timeout: a session does not end on a busy machine. The server grants it.
-const SESSION: Duration = Duration::from_secs(40);
 
 /// The clients other than the explorer, and everything that they hold. Dropping it ends them.
 #[derive(Default)]
@@ -35,8 +32,7 @@ impl World {
         &mut self,
         server: &TestServer,
     ) -> Result<CuratorFramework, BrowserError> {
-        let zk = server.framework().session_timeout(SESSION).connection_timeout(SESSION).build()?;
-        zk.start().await?;
+        let zk = connect(server.framework()).await?;
         self.clients.push(zk.clone());
         Ok(zk)
     }
