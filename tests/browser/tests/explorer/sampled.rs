@@ -72,7 +72,7 @@ impl SampledEnsemble {
 async fn run(ready: oneshot::Sender<SampledEnsemble>) {
     let cluster = TestCluster::start(3).await;
     let zk = client(&cluster, &cluster.connect_string()).await;
-    zk.create(NODE).await.unwrap();
+    zk.create(NODE).await.expect("the node is created");
     let probe = ProbeOptions::new().connector(Arc::new(cluster.connector()));
     let router = router(&zk, WebOptions::new().probe(probe).sample_every(STEP));
     // The stream is a viewer, without whom nothing is sampled.
@@ -83,13 +83,13 @@ async fn run(ready: oneshot::Sender<SampledEnsemble>) {
     let stopped = stopped.expect("there are three servers");
     let clients = work(&cluster, &zk, stopped).await;
     resume();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
     let [leader, stopped] = [leader, stopped].map(|member| cluster.member(member).connect_string());
     let (end, ended) = oneshot::channel();
     if ready.send(SampledEnsemble { url, leader, stopped, _end: end }).is_ok() {
         tokio::select! {
-            served = async { axum::serve(listener, router).await } => served.unwrap(),
+            served = async { axum::serve(listener, router).await } => served.expect("it serves"),
             _ = ended => {}
         }
     }
@@ -122,9 +122,9 @@ async fn work(
         // It rises and falls every four minutes.
         let writes = 4 + (step % 48).min(48 - step % 48) / 2;
         for number in 0..writes {
-            zk.set_data(NODE, number.to_string()).await.unwrap();
+            zk.set_data(NODE, number.to_string()).await.expect("there is a quorum");
             for client in &clients {
-                client.get_data(NODE).await.unwrap();
+                client.get_data(NODE).await.expect("the node is there");
             }
         }
         wait::spend(STEP).await;
@@ -134,10 +134,12 @@ async fn work(
 
 async fn client(cluster: &TestCluster, servers: &str) -> CuratorFramework {
     let builder = CuratorFramework::builder().connect_string(servers);
-    connect(builder.connector(Arc::new(cluster.connector()))).await.unwrap()
+    connect(builder.connector(Arc::new(cluster.connector()))).await.expect("it connects")
 }
 
 async fn get(router: &Router, address: &str) -> Response<Body> {
     let request = Request::get(address).header(header::HOST, "localhost:9181").body(Body::empty());
-    router.clone().oneshot(request.unwrap()).await.unwrap()
+    let request = request.expect("invariant: the address is valid");
+    let Ok(response) = router.clone().oneshot(request).await;
+    response
 }
