@@ -223,7 +223,7 @@ fn finding_row(finding: &DoctorFinding) -> FindingRow {
     let (class, icon) = match finding.severity {
         FindingSeverity::Error => ("bad", "✖"),
         FindingSeverity::Warning => ("warn", "⚠"),
-        _ => ("", "ⓘ"),
+        _ => ("", "ℹ︎"),
     };
     FindingRow {
         class,

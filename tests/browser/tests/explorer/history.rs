@@ -17,7 +17,7 @@ use crate::in_browser;
 const SERVICE: i64 = 0x1000_0000_0000_0001;
 const SCRIPT: i64 = 0x1000_0000_0000_0002;
 /// An identity of the scheme `digest`.
-const DEPLOY: &str = "deploy:x";
+const DEPLOY: &str = "deploy:rSpU/XyHmx21xPS/a6gMkHIbvkE=";
 
 /// The node that the script has deleted, and the address of its history.
 const CONFIG: &str = "/shop/config";
