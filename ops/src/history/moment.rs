@@ -11,7 +11,7 @@ use crate::past::{PastError, TimeOrAge};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MomentError {
-    /// What follows `0x` is not the id of a transaction.
+    /// The text begins with `0x`, and the rest is not the id of a transaction.
     #[error(transparent)]
     Zxid(#[from] ParseIntError),
     /// It is not a time.

@@ -1,7 +1,8 @@
 //! The past, from the transaction logs and snapshots of a server.
 //!
 //! `source` runs reads in threads of their own, and `query` has their fields. `changes`, `past` and
-//! `recover` are the reads. `view` decides which values are shown, and `shown` has only these. `failure` makes problems of errors.
+//! `recover` are the reads. `view` decides which values are shown, and `shown` has only these.
+//! `failure` makes problems of errors.
 
 mod changes;
 mod failure;

@@ -1,4 +1,4 @@
-//! What is shown of the changes.
+//! The changes with the values that users may see.
 
 use super::changes::{HistoryRead, WhoRead};
 use super::view::{PastChange, PastView, PastWho};

@@ -81,7 +81,7 @@ fn page(
     skips_damaged: bool,
 ) -> PastPage {
     let (zxid, damaged) = (hex(read.zxid), damaged_field(skips_damaged));
-    // The same moment for all links: a time ago would move on.
+    // All links lead to this moment. An age, such as 10m, would be another moment later.
     let at = |path: &str, from: usize| {
         let from = from_field(from);
         let fields = [("at", &*zxid), ("damaged", damaged), ("from", &*from)];
