@@ -123,8 +123,8 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
         return response;
     }
     let mut web = Arc::clone(&gate.web);
-    let url = request.uri().path().to_owned();
-    let format = Format::of(&url, request.headers());
+    let url = request.uri().clone();
+    let format = Format::of(url.path(), request.headers());
     let admitted = admit(&web, &mut request, format);
     let viewer = request.extensions().get::<Viewer>().cloned();
     let admitted = admitted.and_then(|cookie| {

@@ -118,8 +118,9 @@ impl Base {
     /// [`fuzzy_until`](Self::fuzzy_until) remains unknown.
     pub(super) fn for_target(files: &Files, settings: &PassSettings, target: i64) -> Result<Self> {
         let mut skipped = Vec::new();
-        let (mut newer, mut uncertain) = (None, None);
-        for file in files.snapshots.iter().rev().filter(|file| file.zxid <= target) {
+        let (mut newer, mut uncertain, mut only) = (None, None, None);
+        let mut left = files.snapshots.iter().rev().filter(|file| file.zxid <= target).peekable();
+        while let Some(file) = left.next() {
             let mut base = match Self::load(file, settings) {
                 Err(error) => {
                     skipped.push(skipped_snapshot(error, settings)?);
@@ -134,11 +135,16 @@ impl Base {
             match base.fuzzy_until {
                 Some(until) if until <= target => return Ok(Self { skipped, ..base }),
                 Some(_) => {}
+                // Two trees at once need twice the memory, so this one is loaded again after the others.
+                None if uncertain.is_none() && left.peek().is_none() => only = Some(base),
                 None => uncertain = uncertain.or(Some(file)),
             }
             newer = Some(file.zxid);
         }
         if let Some(base) = Self::initial(files, settings)? {
+            return Ok(Self { skipped, ..base });
+        }
+        if let Some(base) = only {
             return Ok(Self { skipped, ..base });
         }
         match uncertain {

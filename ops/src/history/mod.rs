@@ -94,6 +94,7 @@ mod comparison;
 mod continuity;
 mod diff;
 mod digest;
+mod document;
 mod ends;
 pub(crate) mod error;
 mod explain;

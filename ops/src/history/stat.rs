@@ -143,6 +143,24 @@ impl Owner {
         }
     }
 
+    /// Returns the session of an ephemeral node.
+    #[must_use]
+    pub const fn session(self) -> Option<SessionId> {
+        match self {
+            Self::Session(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Returns the time to live in milliseconds, if the node has one.
+    #[must_use]
+    pub const fn ttl_ms(self) -> Option<i64> {
+        match self {
+            Self::Ttl { ttl_ms } => Some(ttl_ms),
+            _ => None,
+        }
+    }
+
     /// Returns the number that a server stores.
     pub(super) const fn stored(self) -> i64 {
         match self {

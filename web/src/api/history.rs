@@ -3,9 +3,7 @@
 use axum::response::Response;
 use serde_json::{Value, json};
 use zk_curator_ops::data::value;
-use zk_curator_ops::history::{
-    Author, Change, DeletionCause, EphemeralHistory, Moment, NodeState, Owner, RecipeNode,
-};
+use zk_curator_ops::history::{Author, Change, Deletion, NodeState, RecipeNode};
 use zk_curator_ops::node::hex;
 use zk_curator_ops::text::rfc3339_millis;
 
@@ -69,34 +67,17 @@ fn change_json(past: &PastChange) -> Value {
 
 /// Returns a change without the states of its node.
 fn plain_change(change: &Change) -> Value {
-    let session = Some(change.session).filter(|session| session.get() != 0);
-    json!({
-        "time": rfc3339_millis(change.at.time_ms),
-        "zxid": hex(change.at.zxid),
-        "session": session.map(|session| session.to_string()),
-        "cxid": change.cxid,
-        "operation": change.operation.name(),
-        "path": change.path,
-        "cause": change.deletion.map(DeletionCause::name),
-        "details": change.details(),
-    })
+    let mut value = change.value();
+    value["details"] = json!(change.details());
+    value
 }
 
-fn state_json(state: &NodeState, value: &PastValue) -> Value {
-    let (data, hidden) = data_json(value);
-    let owner = match state.owner {
-        Some(Owner::Session(session)) => Some(session.to_string()),
-        _ => None,
-    };
-    json!({
-        "kind": state.owner.map(Owner::kind),
-        "owner": owner,
-        "version": state.version,
-        "aversion": state.aversion,
-        "size": state.size,
-        "data": data,
-        "data_hidden": hidden,
-    })
+fn state_json(state: &NodeState, past: &PastValue) -> Value {
+    let (data, hidden) = data_json(past);
+    let mut value = state.value();
+    value["data"] = data;
+    value["data_hidden"] = json!(hidden);
+    value
 }
 
 /// Returns data, or the reason why they are not there.
@@ -120,11 +101,7 @@ fn who_json(who: &PastWho) -> Value {
         "verb": explanation.verb(),
         "by": explanation.by(),
         "causes": explanation.causes(),
-        "run": explanation.deletion.as_ref().map(|deletion| json!({
-            "first": moment_json(deletion.first),
-            "nodes": deletion.nodes,
-            "other_changes": deletion.other_changes,
-        })),
+        "run": explanation.deletion.as_ref().map(Deletion::value),
         "notes": explanation.notes(),
         "change": change_json(&who.change),
         "recipe": RecipeNode::of(path).map(RecipeNode::name),
@@ -135,34 +112,7 @@ fn who_json(who: &PastWho) -> Value {
 }
 
 fn author_json(author: &Author) -> Value {
-    let (session, identity) = (&author.session, author.identity());
-    json!({
-        "session": session.id.to_string(),
-        "timeout_ms": session.timeout_ms,
-        "begun": session.begun.map(moment_json),
-        "ended": session.ended.map(|(at, _)| moment_json(at)),
-        "ended_by": session.ended.map(|(_, end)| end.name()),
-        "requests": session.transactions,
-        "label": identity.label,
-        "address": identity.address,
-        "ephemerals": author.ephemerals.iter().map(ephemeral_json).collect::<Vec<_>>(),
-        "ephemeral_count": author.ephemeral_count,
-        "nearby": author.nearby.iter().map(plain_change).collect::<Vec<_>>(),
-        "nearby_count": author.nearby_count,
-    })
-}
-
-fn ephemeral_json(node: &EphemeralHistory) -> Value {
-    let identity = node.identity();
-    json!({
-        "path": node.path,
-        "label": identity.label,
-        "address": identity.address,
-        "created": node.created.map(moment_json),
-        "deleted": node.deleted.map(moment_json),
-    })
-}
-
-fn moment_json(at: Moment) -> Value {
-    json!({ "time": rfc3339_millis(at.time_ms), "zxid": hex(at.zxid) })
+    let mut value = author.value();
+    value["nearby"] = author.nearby.iter().map(plain_change).collect();
+    value
 }

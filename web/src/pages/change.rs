@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use zk_curator::{Stat, Version};
 
@@ -70,7 +70,19 @@ pub(crate) async fn change(
     }
     let path = visit.node_below(&["/node"])?;
     let form = read_form(body, &headers, web.max_body).await?;
-    let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
+    let permit = match ChangePermit::of_form(&web.keys, &visit.viewer, &form) {
+        Ok(permit) => permit,
+        // The explorer has been started again since the page was loaded. The browser has said that
+        // the form is one of its own pages, so what was typed comes back, with another token.
+        Err(refused) if headers.contains_key(header::ORIGIN) => {
+            return match form.get("action") {
+                Some("set") => Ok(not_saved(&web, &visit, &path, &form, refused).await),
+                Some("create") => Ok(not_created(&web, &visit, &path, &form, refused).await),
+                _ => Err(refused),
+            };
+        }
+        Err(refused) => return Err(refused),
+    };
     match form.get("action") {
         Some("set") => Ok(save(&web, &visit, &permit, &path, &form).await),
         Some("create") => Ok(create(&web, &visit, &permit, &path, &form).await),

@@ -1,11 +1,12 @@
 //! The page of a failed request.
 
 use askama::Template;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 
 use super::frame::{Frame, render_as};
 use super::head::{View, address};
+use crate::history::can_be_skipped;
 use crate::paths::{parent_of, path_of};
 use crate::problem::{Problem, ProblemKind};
 use crate::security::Viewer;
@@ -27,6 +28,8 @@ struct ProblemPage {
     is_passing: bool,
     /// The address of the history of a missing node; empty for other problems, and without logs.
     history_url: String,
+    /// The same address, to read on after damage in the history; empty for other problems.
+    skip_url: String,
     /// The address of the parent of a missing node; empty for other problems.
     parent_url: String,
 }
@@ -37,9 +40,9 @@ pub(crate) async fn problem_page(
     web: &Web,
     viewer: Option<&Viewer>,
     problem: &Problem,
-    url: &str,
+    url: &Uri,
 ) -> Response {
-    let missing = missing_node(problem, url);
+    let missing = missing_node(problem, url.path());
     let missing = missing.as_deref();
     let parent = missing.and_then(parent_of).filter(|parent| *parent != "/");
     let page = ProblemPage {
@@ -55,11 +58,18 @@ pub(crate) async fn problem_page(
             .filter(|_| web.history().is_ok())
             .map(|path| address(web, View::History, path))
             .unwrap_or_default(),
+        skip_url: if can_be_skipped(problem) { skip_url(web, url) } else { String::new() },
         parent_url: parent.map(|path| address(web, View::Tree, path)).unwrap_or_default(),
     };
     let mut response = render_as(problem.status, &page);
     problem.add_header(&mut response);
     response
+}
+
+/// Returns the address of the same page without what is damaged.
+fn skip_url(web: &Web, url: &Uri) -> String {
+    let fields = url.query().map(|fields| format!("{fields}&")).unwrap_or_default();
+    format!("{}{}?{fields}damaged=skip", web.base, url.path())
 }
 
 /// Returns the path of the node that the page at an address would show, if that does not exist.

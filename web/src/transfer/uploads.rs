@@ -155,8 +155,8 @@ pub(crate) fn gone() -> Problem {
 }
 
 fn full() -> Problem {
-    let detail = "Too many files are uploaded. Try again in some minutes.";
-    Problem::no_place("Too many uploads", detail)
+    let detail = "Too many files wait to be restored. Try again in some minutes.";
+    Problem::no_place("Too many files", detail)
 }
 
 #[cfg(test)]

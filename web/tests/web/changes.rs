@@ -56,6 +56,34 @@ async fn a_conflict_shows_both_values() {
 }
 
 #[tokio::test]
+async fn a_restart_of_the_explorer_does_not_lose_the_text() {
+    let ann = site().await.browser("/node/a").await;
+    // Another explorer has other keys.
+    let site = site().await;
+    let fields = [
+        ("action", "set"),
+        ("version", "0"),
+        ("data", "mine"),
+        ("encoding", "text"),
+        ("newlines", "lf"),
+    ];
+    let reply = site.form(&ann, "/node/a", &fields).await;
+    assert_eq!(reply.status, 403, "{}", reply.body);
+    assert_eq!(textarea(&reply.body), "mine");
+    let ann = Browser { csrf: reply.csrf(), ..ann };
+    assert_eq!(site.form(&ann, "/node/a", &fields).await.status, 303);
+    assert_eq!(site.server.probe().data("/a").unwrap(), "mine");
+    let create = [("action", "create"), ("name", "b"), ("data", "mine"), ("encoding", "text")];
+    let forged = Browser { csrf: "0".repeat(64), ..ann };
+    let reply = site.form(&forged, "/node/a", &create).await;
+    assert_eq!(reply.status, 403);
+    assert!(reply.body.contains("mine</textarea>"), "{}", reply.body);
+    let delete = [("action", "delete"), ("version", "1"), ("confirm", "yes")];
+    assert_eq!(site.form(&forged, "/node/a", &delete).await.status, 403);
+    assert!(site.server.probe().data("/a").is_some() && site.server.probe().data("/a/b").is_none());
+}
+
+#[tokio::test]
 async fn a_deleted_node_does_not_lose_the_text() {
     let site = site().await;
     let ann = site.browser("/node/a").await;

@@ -178,6 +178,7 @@ async fn values_are_shown_on_demand() {
     assert_eq!(body["who"]["change"]["zxid"], "0x9", "the author of this change");
     let page = site.get("/history/config/flags?change=0x9").await.body;
     assert!(page.contains("<del>b=2</del>") && page.contains("<ins>b=3</ins>"), "{page}");
+    assert_eq!(page.matches("<del>b=2</del>").count(), 1, "the change is shown twice: {page}");
 }
 
 #[tokio::test]
@@ -380,6 +381,9 @@ async fn missing_and_damaged_files_are_problems() {
     let (_, rest) = reply.body.split_once("log.1 is damaged at byte ").unwrap();
     let offset: usize = rest.split(':').next().unwrap().parse().unwrap();
     assert!(offset < place && place - offset < 100, "{offset} {place}");
+    let page = site.get("/history/config?below=true").await;
+    let read_on = "href=\"/history/config?below=true&#38;damaged=skip\"";
+    assert!(page.status == 500 && page.body.contains(read_on), "{}", page.body);
     let body = site.json("/api/v1/history/config?below=true&damaged=skip").await;
     let notes = body["notes"].to_string();
     assert!(notes.contains(&format!("at byte {offset} of log.1")), "{body}");

@@ -3,11 +3,10 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use zk_curator_ops::history::{
-    Check, CheckReport, DigestReport, Error, LogEnd, LogReport, SnapshotReport,
+    Check, CheckReport, DigestReport, Error, LogEnd, LogReport, Moment, SnapshotReport,
 };
 
 use super::arguments::FileArguments;
-use super::show;
 use crate::exit::{CommandFailure, Exit};
 use crate::node::hex;
 use crate::output::{CommandOutput, TextReport};
@@ -185,8 +184,8 @@ fn value(report: &CheckReport, findings: &[String]) -> Value {
         json!({
             "path": log.path.display().to_string(),
             "transactions": log.transactions,
-            "first": log.first.map(show::moment_value),
-            "last": log.last.map(show::moment_value),
+            "first": log.first.map(Moment::value),
+            "last": log.last.map(Moment::value),
             "end": end(log),
             "damage": log.damage.iter().map(|damage| json!({
                 "offset": damage.offset,
@@ -226,8 +225,8 @@ fn value(report: &CheckReport, findings: &[String]) -> Value {
             "unknown_version": digests.unknown_version,
         })),
         "purgeable": purgeable.collect::<Vec<_>>(),
-        "first_change": report.first_change.map(show::moment_value),
-        "last_change": report.last_change.map(show::moment_value),
+        "first_change": report.first_change.map(Moment::value),
+        "last_change": report.last_change.map(Moment::value),
         "oldest_tree": report.oldest_tree.map(hex),
         "findings": findings,
     })

@@ -3,15 +3,13 @@
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
-use zk_curator_ops::history::{
-    Change, DeletionCause, Gap, Moment, NodeState, Operation, Owner, Skipped,
-};
+use zk_curator_ops::history::{Change, Gap, NodeState, Operation, Skipped};
 
 use crate::app::App;
 use crate::merge;
 use crate::node::hex;
+use crate::output::data;
 use crate::output::stream::Document;
-use crate::output::{data, time};
 
 /// A change as a document.
 #[derive(Debug)]
@@ -46,11 +44,6 @@ impl Document for ChangeDocument<'_> {
     }
 }
 
-/// Returns a moment for programs.
-pub(super) fn moment_value(at: Moment) -> Value {
-    json!({ "time": time::exact(at.time_ms), "zxid": hex(at.zxid) })
-}
-
 /// Returns the lines of the data that differ.
 fn changed_data(change: &Change) -> Vec<String> {
     let of = |state: &Option<NodeState>| state.as_ref().and_then(|state| state.data.clone());
@@ -78,47 +71,17 @@ fn shown(bytes: Option<&[u8]>) -> String {
     pretty.unwrap_or_else(|| data::show(&plain))
 }
 
-/// Returns a change for programs.
+/// Returns a change and the states of its node for programs.
 pub(super) fn value(change: &Change, with_data: bool) -> Value {
-    let session = Some(change.session).filter(|session| session.get() != 0);
     let state = |state: &Option<NodeState>| state.as_ref().map(|one| state_value(one, with_data));
-    json!({
-        "time": time::exact(change.at.time_ms),
-        "zxid": hex(change.at.zxid),
-        "session": session.map(|session| session.to_string()),
-        "cxid": change.cxid,
-        "operation": change.operation.name(),
-        "path": change.path,
-        "part": change.multi.map(|place| json!({ "index": place.index, "count": place.count })),
-        "before": state(&change.before),
-        "after": state(&change.after),
-        "cause": change.deletion.map(DeletionCause::name),
-        "ended_by": change.session_end.map(|end| end.name()),
-        "timeout_ms": change.session_timeout_ms,
-        "error": change.error_name(),
-        "error_code": change.error,
-    })
-}
-
-/// Returns the session that owns a node, and its time to live in milliseconds.
-pub(super) fn owner_values(owner: Owner) -> (Option<String>, Option<i64>) {
-    match owner {
-        Owner::Session(session) => (Some(session.to_string()), None),
-        Owner::Ttl { ttl_ms } => (None, Some(ttl_ms)),
-        _ => (None, None),
-    }
+    let mut value = change.value();
+    value["before"] = json!(state(&change.before));
+    value["after"] = json!(state(&change.after));
+    value
 }
 
 fn state_value(state: &NodeState, with_data: bool) -> Value {
-    let (owner, ttl_ms) = state.owner.map(owner_values).unwrap_or_default();
-    let mut value = json!({
-        "kind": state.owner.map(Owner::kind),
-        "owner": owner,
-        "ttl_ms": ttl_ms,
-        "version": state.version,
-        "aversion": state.aversion,
-        "size": state.size,
-    });
+    let mut value = state.value();
     if with_data {
         value["data"] = json!(state.data.as_deref().map(data::value));
     }

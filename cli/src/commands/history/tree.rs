@@ -6,7 +6,6 @@ use zk_curator_ops::history::{At, Error, NodeRef};
 
 use super::arguments::{self, FileArguments};
 use super::replay::replay;
-use super::show;
 use crate::app::App;
 use crate::args::OutputFormat;
 use crate::exit::CommandFailure;
@@ -130,12 +129,12 @@ fn facts(node: &NodeRef<'_>) -> String {
 /// Returns a node for programs.
 pub(super) fn value(node: &NodeRef<'_>) -> Value {
     let stat = node.stat();
-    let (owner, ttl_ms) = show::owner_values(node.owner());
+    let owner = node.owner();
     json!({
         "path": node.path(),
-        "kind": node.owner().kind(),
-        "owner": owner,
-        "ttl_ms": ttl_ms,
+        "kind": owner.kind(),
+        "owner": owner.session().map(|session| session.to_string()),
+        "ttl_ms": owner.ttl_ms(),
         "version": stat.version,
         "cversion": stat.cversion,
         "aversion": stat.aversion,

@@ -1,7 +1,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 use zk_curator_ops::history::{
-    At, Author, Change, EphemeralHistory, Explanation, Index, RecipeNode,
+    At, Author, Change, Deletion, EphemeralHistory, Explanation, Index, RecipeNode,
 };
 
 use super::arguments::{self, FileArguments};
@@ -128,11 +128,7 @@ impl HistoryWho {
             "change": show::value(change, true),
             "recipe": RecipeNode::of(&self.path).map(RecipeNode::name),
             "clean_up_of_recipe": change.is_clean_up_of_recipe(),
-            "run": deletion.as_ref().map(|deletion| json!({
-                "first": show::moment_value(deletion.first),
-                "nodes": deletion.nodes,
-                "other_changes": deletion.other_changes,
-            })),
+            "run": deletion.as_ref().map(Deletion::value),
             "deletions": deletions,
             "later_change": later.as_ref().map(|later| show::value(later, true)),
             "author": author.as_ref().map(author_value),
@@ -162,33 +158,15 @@ fn ephemeral_line(node: &EphemeralHistory) -> String {
 }
 
 fn author_value(author: &Author) -> Value {
-    let (session, identity) = (&author.session, author.identity());
+    let mut value = author.value();
     let ephemerals = author.ephemerals.iter().map(|node| {
-        json!({
-            "path": node.path,
-            "data": node.data.as_deref().map(data::value),
-            "label": node.identity().label,
-            "address": node.identity().address,
-            "created": node.created.map(show::moment_value),
-            "deleted": node.deleted.map(show::moment_value),
-        })
+        let mut value = node.value();
+        value["data"] = json!(node.data.as_deref().map(data::value));
+        value
     });
-    let nearby = author.nearby.iter().map(|change| show::value(change, false));
-    json!({
-        "session": session.id.to_string(),
-        "timeout_ms": session.timeout_ms,
-        "begun": session.begun.map(show::moment_value),
-        "ended": session.ended.map(|(at, _)| show::moment_value(at)),
-        "ended_by": session.ended.map(|(_, end)| end.name()),
-        "last": session.last.map(show::moment_value),
-        "requests": session.transactions,
-        "label": identity.label,
-        "address": identity.address,
-        "ephemerals": ephemerals.collect::<Vec<_>>(),
-        "ephemeral_count": author.ephemeral_count,
-        "nearby": nearby.collect::<Vec<_>>(),
-        "nearby_count": author.nearby_count,
-    })
+    value["ephemerals"] = ephemerals.collect();
+    value["nearby"] = author.nearby.iter().map(|change| show::value(change, false)).collect();
+    value
 }
 
 /// Returns lines with a title before the first one.
