@@ -23,7 +23,7 @@ fn the_command_reaches_the_server_and_its_exit_code_is_ours() {
         return;
     }
     // bash has sockets: the server responds while the command runs, and is gone afterwards.
-    let script = r#"echo "$ZK_CONNECT"; exec 3<>"/dev/tcp/${ZK_CONNECT/:/\/}"; printf ruok >&3; cat <&3; exit 7"#;
+    let script = r#"echo "$ZK_CONNECT"; test -d "$ZK_DATA_DIRS/version-2" || exit 1; exec 3<>"/dev/tcp/${ZK_CONNECT/:/\/}"; printf ruok >&3; cat <&3; exit 7"#;
     let output = zk_real(&["--exec", "bash", "-c", script]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let Some((connect_string, answer)) = text.split_once('\n') else { panic!("{text}") };

@@ -314,13 +314,25 @@ async fn a_signal_ends_a_start_of_chaos() {
 #[ignore = "slow: scripts/test-all"]
 async fn a_command_has_the_input_and_all_addresses() {
     let test = "a_command_has_the_input_and_all_addresses";
-    let script = ["--ensemble", "2", "--exec", "sh", "-c", "cat; echo \"$ZK_CONNECT\"; exit 5"];
+    let script = [
+        "--ensemble",
+        "2",
+        "--exec",
+        "sh",
+        "-c",
+        "cat; echo \"$ZK_CONNECT\"; echo \"$ZK_DATA_DIRS\"; exit 5",
+    ];
     let Some(mut zk) = Program::start(test, &script) else { return };
     zk.input.take().unwrap().write_all(b"quit\n").await.unwrap();
     assert_eq!(zk.line().await, "quit");
     let addresses = zk.line().await;
     assert!(addresses.split(',').all(|address| address.parse::<SocketAddr>().is_ok()));
     assert_eq!(addresses.split(',').count(), 2);
+    let directories = zk.line().await;
+    assert!(
+        directories.split(':').all(|directory| Path::new(directory).join("version-2").is_dir())
+    );
+    assert_eq!(directories.split(':').count(), 2);
     let processes = zk.processes();
     assert_eq!(zk.ended(processes).await.code(), Some(5));
 }

@@ -76,7 +76,7 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         None => {
             let server = RealZooKeeper::start().await?;
             if let Some((program, arguments)) = exec {
-                return Ok(run(&program, &arguments, &server.connect_string()).await);
+                return Ok(run(&program, &arguments, &[&server]).await);
             }
             announce(&server.connect_string())?;
             if until_eof {
@@ -89,7 +89,8 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         Some(members) => {
             let ensemble = RealEnsemble::start(members).await?;
             if let Some((program, arguments)) = exec {
-                return Ok(run(&program, &arguments, &ensemble.connect_string()).await);
+                let servers: Vec<_> = ensemble.servers().iter().collect();
+                return Ok(run(&program, &arguments, &servers).await);
             }
             announce(&ensemble.connect_string())?;
             control(Console::new(ensemble), until_eof).await?;
@@ -132,10 +133,15 @@ fn lines() -> mpsc::Receiver<String> {
     lines
 }
 
-/// Runs a command with `ZK_CONNECT`. Returns its exit code.
-async fn run(program: &OsStr, arguments: &[OsString], connect_string: &str) -> ExitCode {
+/// Runs a command with `ZK_CONNECT` and `ZK_DATA_DIRS`. Returns its exit code.
+async fn run(program: &OsStr, arguments: &[OsString], servers: &[&RealZooKeeper]) -> ExitCode {
+    let addresses: Vec<_> = servers.iter().map(|server| server.connect_string()).collect();
+    let directories = servers.iter().map(|server| server.data_directory().as_os_str());
+    let directories: Vec<_> = directories.collect();
     let mut command = Command::new(program);
-    command.args(arguments).env("ZK_CONNECT", connect_string).kill_on_drop(true);
+    command.args(arguments).kill_on_drop(true);
+    command.env("ZK_CONNECT", addresses.join(","));
+    command.env("ZK_DATA_DIRS", directories.join(OsStr::new(":")));
     // Removes the variables of `cargo run` that describe our package. A `cargo` in the command
     // would otherwise rebuild every crate that reads them, such as `ring`, and its dependents.
     for (name, _) in std::env::vars_os() {

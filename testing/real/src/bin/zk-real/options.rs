@@ -21,8 +21,9 @@ program, however it ends. The exit code is 2 for a wrong option, and 1 if a serv
   --ensemble N                   start N servers, from 2 to 9, which elect a leader, and read commands [one server,
                                  which has no commands]
   --until-eof                    end at the end of standard input, with exit code 0
-  --exec COMMAND [ARGUMENT…]     run a command with ZK_CONNECT in its environment, end when it ends, and return its
-                                 exit code. It has the standard input, so there are none for members
+  --exec COMMAND [ARGUMENT…]     run a command with ZK_CONNECT and ZK_DATA_DIRS, the data directories of the servers
+                                 with `:` between them, in its environment, end when it ends, and return its exit
+                                 code. It has the standard input, so there are none for members
   -h, --help                     print this
 
 Commands are lines of standard input, and run one after another. Each is answered by one line of standard output, only
