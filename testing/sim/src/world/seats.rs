@@ -66,8 +66,8 @@ impl World<'_> {
         } else {
             process.resume();
         }
-        // A delayed process counts as stopped.
-        let paused = stopped || load.delays > 0;
+        // The late task may be the one that tells the others of a loss.
+        let paused = stopped || is_late(me, active);
         if paused != self.seats[at].is_paused() {
             let event = if paused { Lifecycle::Paused } else { Lifecycle::Resumed };
             self.run.record(self.seats[at].who(), event);
@@ -210,6 +210,11 @@ impl Base {
         }
         Self { load, latency }
     }
+}
+
+/// Returns `true` if all tasks of the client `me` are late, or one.
+fn is_late(me: u32, active: &[&FaultAction]) -> bool {
+    active.iter().any(|action| matches!(action, FaultAction::Busy { client, .. } if *client == me))
 }
 
 /// Returns the direction in which the client `me` is cut off from a server.
