@@ -105,11 +105,6 @@ async fn page(
     let (now, damaged) = (now_ms(), damaged_field(query.skips_damaged));
     let given = |name: &str| visit.query.get(name).unwrap_or_default().to_owned();
     let row = |change: &PastChange| change_row(web, &change.change, damaged, now);
-    let explained = shown.who.as_ref().map(|who| &who.change.change);
-    let is_explained = |one: &&PastChange| {
-        explained
-            .is_some_and(|change| (change.at, change.multi) == (one.change.at, one.change.multi))
-    };
     HistoryPage {
         frame,
         head: Head { children, ..Head::of_view(web, path, View::History) },
@@ -118,9 +113,7 @@ async fn page(
         who: shown.who.as_ref().map(|who| who_view(web, who, query.skips_damaged, now)),
         no_who: if shown.has_no_change { "The logs contain no change of this node." } else { "" },
         compared: match query.change {
-            Some(_) => {
-                shown.changes.iter().filter(|change| !is_explained(change)).map(compared).collect()
-            }
+            Some(_) => shown.changes.iter().map(compared).collect(),
             None => Vec::new(),
         },
         list: ChangeList {
