@@ -135,8 +135,8 @@ impl Base {
             match base.fuzzy_until {
                 Some(until) if until <= target => return Ok(Self { skipped, ..base }),
                 Some(_) => {}
-                // Two trees at once need twice the memory, so this one is loaded again after the others.
                 None if uncertain.is_none() && left.peek().is_none() => only = Some(base),
+                // Loaded again if no older one is certain: two trees at once need twice the memory.
                 None => uncertain = uncertain.or(Some(file)),
             }
             newer = Some(file.zxid);

@@ -67,7 +67,7 @@ impl Deletion {
 }
 
 impl Author {
-    /// Returns all but the data of the nodes of the session.
+    /// Returns the session and its identity, without its nodes and its changes.
     #[must_use]
     pub fn value(&self) -> Value {
         let (session, identity) = (&self.session, self.identity());
@@ -81,9 +81,7 @@ impl Author {
             "requests": session.transactions,
             "label": identity.label,
             "address": identity.address,
-            "ephemerals": self.ephemerals.iter().map(EphemeralHistory::value).collect::<Vec<_>>(),
             "ephemeral_count": self.ephemeral_count,
-            "nearby": self.nearby.iter().map(Change::value).collect::<Vec<_>>(),
             "nearby_count": self.nearby_count,
         })
     }

@@ -88,10 +88,7 @@ impl StoredStat {
             // Clients count deletions as well: one for each creation whose child is gone.
             cversion: self.cversion.wrapping_mul(2).wrapping_sub(num_children),
             aversion: self.aversion,
-            ephemeral_owner: match self.owner() {
-                Owner::Session(session) => session.get(),
-                Owner::None | Owner::Container | Owner::Ttl { .. } => 0,
-            },
+            ephemeral_owner: self.owner().session().map_or(0, SessionId::get),
             data_length: i32::try_from(data_length).unwrap_or(i32::MAX),
             num_children,
             pzxid: self.pzxid,

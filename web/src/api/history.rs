@@ -3,7 +3,7 @@
 use axum::response::Response;
 use serde_json::{Value, json};
 use zk_curator_ops::data::value;
-use zk_curator_ops::history::{Author, Change, Deletion, NodeState, RecipeNode};
+use zk_curator_ops::history::{Author, Change, Deletion, EphemeralHistory, NodeState, RecipeNode};
 use zk_curator_ops::node::hex;
 use zk_curator_ops::text::rfc3339_millis;
 
@@ -113,6 +113,7 @@ fn who_json(who: &PastWho) -> Value {
 
 fn author_json(author: &Author) -> Value {
     let mut value = author.value();
+    value["ephemerals"] = author.ephemerals.iter().map(EphemeralHistory::value).collect();
     value["nearby"] = author.nearby.iter().map(plain_change).collect();
     value
 }

@@ -71,30 +71,23 @@ pub(crate) async fn change(
     let path = visit.node_below(&["/node"])?;
     let form = read_form(body, &headers, web.max_body).await?;
     let permit = match ChangePermit::of_form(&web.keys, &visit.viewer, &form) {
-        Ok(permit) => permit,
         // The explorer has been started again since the page was loaded. The browser has said that
         // the form is one of its own pages, so what was typed comes back, with another token.
-        Err(refused) if headers.contains_key(header::ORIGIN) => {
-            return match form.get("action") {
-                Some("set") => Ok(not_saved(&web, &visit, &path, &form, refused).await),
-                Some("create") => Ok(not_created(&web, &visit, &path, &form, refused).await),
-                _ => Err(refused),
-            };
-        }
-        Err(refused) => return Err(refused),
+        Err(refused) if headers.contains_key(header::ORIGIN) => Err(refused),
+        permit => Ok(permit?),
     };
     match form.get("action") {
-        Some("set") => Ok(save(&web, &visit, &permit, &path, &form).await),
-        Some("create") => Ok(create(&web, &visit, &permit, &path, &form).await),
-        Some("delete") => delete(&web, &visit, &permit, &path, &form).await,
-        _ => Err(Problem::usage("The form does not say what to do.")),
+        Some("set") => Ok(save(&web, &visit, permit, &path, &form).await),
+        Some("create") => Ok(create(&web, &visit, permit, &path, &form).await),
+        Some("delete") => delete(&web, &visit, &permit?, &path, &form).await,
+        _ => permit.and_then(|_| Err(Problem::usage("The form does not say what to do."))),
     }
 }
 
 async fn save(
     web: &Web,
     visit: &Visit,
-    permit: &ChangePermit,
+    permit: RequestResult<ChangePermit>,
     path: &str,
     form: &Fields,
 ) -> Response {
@@ -106,13 +99,14 @@ async fn save(
 
 async fn try_save(
     web: &Web,
-    permit: &ChangePermit,
+    permit: RequestResult<ChangePermit>,
     path: &str,
     form: &Fields,
 ) -> RequestResult<Stat> {
+    let permit = permit?;
     let version = version_of(form)?;
     let data = data_of(path, form)?;
-    Ok(web.changes(permit)?.set(path, data, version).await?)
+    Ok(web.changes(&permit)?.set(path, data, version).await?)
 }
 
 /// Shows the value of the form and that of the node, so that nothing is lost after a conflict or
@@ -175,7 +169,7 @@ async fn not_saved(
 async fn create(
     web: &Web,
     visit: &Visit,
-    permit: &ChangePermit,
+    permit: RequestResult<ChangePermit>,
     parent: &str,
     form: &Fields,
 ) -> Response {
@@ -188,10 +182,11 @@ async fn create(
 /// Returns the path of the created node, and its stat.
 async fn try_create(
     web: &Web,
-    permit: &ChangePermit,
+    permit: RequestResult<ChangePermit>,
     parent: &str,
     form: &Fields,
 ) -> RequestResult<(String, Stat)> {
+    let permit = permit?;
     let name = form.get("name").unwrap_or_default();
     let mode = creatable(form.get("mode").unwrap_or("persistent"))?;
     if name.contains('/') || (name.is_empty() && !mode.is_sequential()) {
@@ -199,7 +194,7 @@ async fn try_create(
     }
     let data = data_of(parent, form)?;
     let path = child_of(parent, name);
-    Ok(web.changes(permit)?.create(&path, data, mode).await?)
+    Ok(web.changes(&permit)?.create(&path, data, mode).await?)
 }
 
 /// Shows the form again, with everything that was typed.

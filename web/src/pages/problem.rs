@@ -28,7 +28,7 @@ struct ProblemPage {
     is_passing: bool,
     /// The address of the history of a missing node; empty for other problems, and without logs.
     history_url: String,
-    /// The same address, to read on after damage in the history; empty for other problems.
+    /// The address of the page without what is damaged in the history; empty for other problems.
     skip_url: String,
     /// The address of the parent of a missing node; empty for other problems.
     parent_url: String,

@@ -17,8 +17,8 @@ use std::ffi::{OsStr, OsString};
 use std::future::pending;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
+use std::{slice, thread};
 
 use console::{Console, Response};
 use lexopt::Parser;
@@ -76,7 +76,8 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         None => {
             let server = RealZooKeeper::start().await?;
             if let Some((program, arguments)) = exec {
-                return Ok(run(&program, &arguments, &[&server]).await);
+                let (address, servers) = (server.connect_string(), slice::from_ref(&server));
+                return Ok(run(&program, &arguments, &address, servers).await);
             }
             announce(&server.connect_string())?;
             if until_eof {
@@ -89,8 +90,8 @@ async fn serve(options: Options) -> Result<ExitCode, Box<dyn Error>> {
         Some(members) => {
             let ensemble = RealEnsemble::start(members).await?;
             if let Some((program, arguments)) = exec {
-                let servers: Vec<_> = ensemble.servers().iter().collect();
-                return Ok(run(&program, &arguments, &servers).await);
+                let (addresses, servers) = (ensemble.connect_string(), ensemble.servers());
+                return Ok(run(&program, &arguments, &addresses, servers).await);
             }
             announce(&ensemble.connect_string())?;
             control(Console::new(ensemble), until_eof).await?;
@@ -134,13 +135,16 @@ fn lines() -> mpsc::Receiver<String> {
 }
 
 /// Runs a command with `ZK_CONNECT` and `ZK_DATA_DIRS`. Returns its exit code.
-async fn run(program: &OsStr, arguments: &[OsString], servers: &[&RealZooKeeper]) -> ExitCode {
-    let addresses: Vec<_> = servers.iter().map(|server| server.connect_string()).collect();
+async fn run(
+    program: &OsStr,
+    arguments: &[OsString],
+    connect_string: &str,
+    servers: &[RealZooKeeper],
+) -> ExitCode {
     let directories = servers.iter().map(|server| server.data_directory().as_os_str());
     let directories: Vec<_> = directories.collect();
     let mut command = Command::new(program);
-    command.args(arguments).kill_on_drop(true);
-    command.env("ZK_CONNECT", addresses.join(","));
+    command.args(arguments).env("ZK_CONNECT", connect_string).kill_on_drop(true);
     command.env("ZK_DATA_DIRS", directories.join(OsStr::new(":")));
     // Removes the variables of `cargo run` that describe our package. A `cargo` in the command
     // would otherwise rebuild every crate that reads them, such as `ring`, and its dependents.
