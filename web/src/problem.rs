@@ -69,6 +69,8 @@ pub(crate) struct Problem {
     pub(crate) detail: String,
     /// A header that belongs to the status, such as `Retry-After`.
     header: Option<(HeaderName, HeaderValue)>,
+    /// `true` if the history can be read without its damaged parts, with `damaged=skip`.
+    pub(crate) can_be_skipped: bool,
 }
 
 /// The members of RFC 9457, and extensions.
@@ -89,7 +91,7 @@ impl Problem {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        Self { status, kind, title, detail: detail.into(), header: None }
+        Self { status, kind, title, detail: detail.into(), header: None, can_be_skipped: false }
     }
 
     pub(crate) fn usage(detail: impl Into<String>) -> Self {
@@ -119,6 +121,11 @@ impl Problem {
     /// A failure of the explorer or of its host.
     pub(crate) fn internal(title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, ProblemKind::Usage, title, detail)
+    }
+
+    /// Damage in the history, which a read can leave out.
+    pub(crate) fn damaged(title: &'static str, detail: impl Into<String>) -> Self {
+        Self { can_be_skipped: true, ..Self::internal(title, detail) }
     }
 
     pub(crate) fn no_page() -> Self {

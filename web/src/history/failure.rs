@@ -12,15 +12,6 @@ use crate::show::visible;
 /// The way to read on after damage.
 const READ_ON: &str = "Add damaged=skip to the address to read on; what is left out is named.";
 
-/// The titles of the problems that do not stop a read that passes over damage.
-const DAMAGED: &str = "A file of the history is damaged";
-const MISSING: &str = "Transactions are missing";
-
-/// Returns `true` if the read succeeds with `damaged=skip`.
-pub(crate) fn can_be_skipped(problem: &Problem) -> bool {
-    [DAMAGED, MISSING].contains(&problem.title)
-}
-
 /// The reason why the past was not read.
 #[derive(Debug)]
 pub(crate) enum HistoryFailure {
@@ -55,14 +46,14 @@ fn problem_of(error: &Error) -> Problem {
         Error::Damaged { path, offset, damage } => {
             let file = file_name(path);
             let detail = format!("{file} is damaged at byte {offset}: {damage}. {READ_ON}");
-            Problem::internal(DAMAGED, detail)
+            Problem::damaged("A file of the history is damaged", detail)
         }
         Error::Gap { gap } => {
             let (after, next, file) = (hex(gap.after), hex(gap.next), file_name(&gap.path));
             let detail = format!(
                 "Transactions are missing after {after}: {file} continues with {next}. {READ_ON}"
             );
-            Problem::internal(MISSING, detail)
+            Problem::damaged("Transactions are missing", detail)
         }
         Error::NoBase { .. } | Error::NoLogs { .. } => {
             not_found("Too long ago", "The files of the history do not go back to this moment.")

@@ -14,7 +14,6 @@ mod source;
 mod view;
 
 pub(crate) use changes::{MOST_LISTED, read_history};
-pub(crate) use failure::can_be_skipped;
 pub(crate) use past::{PastNode, PastRead, read_past};
 pub(crate) use query::{HistoryQuery, moment_of, skips_damaged};
 pub(crate) use recover::recover;

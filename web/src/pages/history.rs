@@ -110,7 +110,7 @@ async fn page(
         head: Head { children, ..Head::of_view(web, path, View::History) },
         full_path: visible(path).into_owned(),
         notes: shown.notes.clone(),
-        who: shown.who.as_ref().map(|who| who_view(web, who, query.skips_damaged, now)),
+        who: shown.who.as_ref().map(|who| who_view(web, who, query, now)),
         no_who: if shown.has_no_change { "The logs contain no change of this node." } else { "" },
         compared: match query.change {
             Some(_) => shown.changes.iter().map(compared).collect(),
@@ -144,7 +144,7 @@ fn limits(web: &Web) -> String {
     )
 }
 
-fn who_view(web: &Web, who: &PastWho, skips_damaged: bool, now: i64) -> WhoView {
+fn who_view(web: &Web, who: &PastWho, query: &HistoryQuery, now: i64) -> WhoView {
     let explanation = &who.explanation;
     let change = &explanation.change;
     let mut facts = vec![
@@ -161,14 +161,15 @@ fn who_view(web: &Web, who: &PastWho, skips_damaged: bool, now: i64) -> WhoView 
         facts.push(fact("Client", author.client()));
     }
     facts.retain(|fact| !fact.lines.is_empty());
-    let damaged = damaged_field(skips_damaged);
+    let damaged = damaged_field(query.skips_damaged);
     let row = |change| change_row(web, change, damaged, now);
     let nearby: Vec<ChangeRow> =
         author.into_iter().flat_map(|author| author.others(change)).take(SHOWN).map(row).collect();
     let before = explanation.deletion.as_ref().map(|deletion| deletion.first.zxid - 1);
     WhoView {
         facts,
-        value: Some(compared(&who.change)),
+        // A page of the same change shows its values below.
+        value: (query.change != Some(change.at.zxid)).then(|| compared(&who.change)),
         ephemerals: author.map(|author| ephemerals(web, author)).unwrap_or_default(),
         more_ephemerals: more(author.map_or(0, |author| author.ephemeral_count), SHOWN),
         more_nearby: more(author.map_or(0, |author| author.nearby_count), nearby.len() + 1),
@@ -177,7 +178,7 @@ fn who_view(web: &Web, who: &PastWho, skips_damaged: bool, now: i64) -> WhoView 
             has_paths: true,
             rows: nearby,
         }),
-        undelete: before.and_then(|zxid| undelete_form(web, zxid, skips_damaged)),
+        undelete: before.and_then(|zxid| undelete_form(web, zxid, query.skips_damaged)),
     }
 }
 

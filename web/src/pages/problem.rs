@@ -6,7 +6,6 @@ use axum::response::Response;
 
 use super::frame::{Frame, render_as};
 use super::head::{View, address};
-use crate::history::can_be_skipped;
 use crate::paths::{parent_of, path_of};
 use crate::problem::{Problem, ProblemKind};
 use crate::security::Viewer;
@@ -58,7 +57,7 @@ pub(crate) async fn problem_page(
             .filter(|_| web.history().is_ok())
             .map(|path| address(web, View::History, path))
             .unwrap_or_default(),
-        skip_url: if can_be_skipped(problem) { skip_url(web, url) } else { String::new() },
+        skip_url: if problem.can_be_skipped { skip_url(web, url) } else { String::new() },
         parent_url: parent.map(|path| address(web, View::Tree, path)).unwrap_or_default(),
     };
     let mut response = render_as(problem.status, &page);
