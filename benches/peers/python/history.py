@@ -8,6 +8,7 @@ import resource
 import statistics
 import struct
 import subprocess
+import sys
 import time
 import zlib
 
@@ -144,6 +145,10 @@ def size_of(folder, name=""):
     return sum(os.path.getsize(f"{folder}/{file}") for file in os.listdir(folder) if file.startswith(name))
 
 
+def progress(what):
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
 class Row:
     """A command, its rounds, and the number of bytes that it reads."""
 
@@ -183,6 +188,7 @@ def main():
     one, many, tree = folders = [f"{options.work}/{name}" for name in ("one", "many", "tree")]
     for folder in folders:
         os.makedirs(folder)
+    progress(f"writes {options.megabytes} MB of logs and a snapshot of {NODES:,} nodes")
     # In a process of its own: its memory would count as that of each command.
     with concurrent.futures.ProcessPoolExecutor(1) as worker:
         written = worker.submit(write_logs, one, many, options.transactions, options.megabytes * 1_000_000)
@@ -202,9 +208,10 @@ def main():
         "`zkc history tree --at`, two levels": Row([*zkc, "tree", tree, "--at", middle, "--depth", "1"], size_of(tree)),
         "`zkc history tree --at`, all nodes": Row([*zkc, "tree", tree, "--at", middle], size_of(tree)),
     }
-    for _ in range(options.rounds):
-        for row in rows.values():
+    for number in range(options.rounds):
+        for name, row in rows.items():
             row.measure()
+            progress(f"round {number + 1}, {name}: {row.seconds[-1]:.2f} s")
     print(f"One log of {options.transactions:,} transactions; a snapshot of {NODES:,} nodes, {snapshot / 1e6:.0f} MB, and a log of")
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"{AFTER_SNAPSHOT:,} writes after it. This program has {own / 1e6:.0f} MB.")
