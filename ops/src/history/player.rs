@@ -100,12 +100,12 @@ impl Player {
         while self.logs.advance()? {
             let Some((zxid, time_ms)) = self.logs.position() else { break };
             if zxid > target {
-                break;
+                return self.end_before(zxid, target);
             }
             match self.order.place(zxid, self.logs.path()) {
                 ZxidPlace::Next => {}
                 ZxidPlace::Old => continue,
-                ZxidPlace::AfterGap(gap) => self.bridge(gap)?,
+                ZxidPlace::AfterGap(gap) => self.bridge(gap, target)?,
             }
             let Some(record) = self.logs.record()? else { break };
             let fits = self.tree.apply(&record);
@@ -120,11 +120,23 @@ impl Player {
         Ok(())
     }
 
-    /// Continues with the snapshot that makes up for missing transactions, if there is one.
-    fn bridge(&mut self, gap: Gap) -> Result<()> {
-        if let Some(base) = Base::in_gap(&self.files, &self.settings, &gap)? {
+    /// Ends the replay before the first transaction that is later than `target`. Transactions up to
+    /// `target` may be missing before it.
+    fn end_before(&mut self, next: i64, target: i64) -> Result<()> {
+        match self.order.place(next, self.logs.path()) {
+            ZxidPlace::AfterGap(gap) if gap.after < target => self.bridge(gap, target),
+            _ => Ok(()),
+        }
+    }
+
+    /// Continues with the snapshot that makes up for missing transactions, if there is one that is
+    /// not later than `target`.
+    fn bridge(&mut self, gap: Gap, target: i64) -> Result<()> {
+        let base = Base::in_gap(&self.files, &self.settings, &gap)?;
+        if let Some(base) = base.filter(|base| base.zxid <= target) {
             self.comparison.restart(base.fuzzy_until);
             (self.tree, self.fuzzy_until) = (base.tree, base.fuzzy_until);
+            (self.zxid, self.time_ms) = (base.zxid, None);
         } else if self.settings.skips_damaged {
             self.gaps.push(gap);
         } else {

@@ -249,6 +249,33 @@ fn missing_transactions_are_an_error_unless_skipped() {
 }
 
 #[test]
+fn a_moment_within_missing_transactions_is_an_error_unless_skipped() {
+    let folder = Folder::new();
+    let txns: Vec<_> =
+        (1..9).map(|zxid| TestTxn::new(zxid, create(&format!("/n{zxid}"), false, 1))).collect();
+    folder.write("log.1", &log_file(&txns[..3], 0));
+    folder.write("log.6", &log_file(&txns[5..], 0));
+    let find = || Files::find([folder.path()]).unwrap();
+    for target in [4, 5] {
+        let error = Replay::new(&find()).run(At::Zxid(target)).unwrap_err();
+        let Error::Gap { gap } = error else { panic!("{error}") };
+        assert_eq!((gap.after, gap.next), (3, 6));
+    }
+    let found = Replay::new(&find()).skip_damaged(true).run(At::Zxid(4)).unwrap();
+    assert_eq!((found.gaps.len(), found.zxid), (1, 3));
+    // The snapshot contains the transactions 4 and 5, so it is too late for the moment 4.
+    let model = Model { zxid: 5, ..Model::new() };
+    folder.write("snapshot.5", &model.snapshot().bytes());
+    let found = Replay::new(&find()).run(At::Zxid(5)).unwrap();
+    assert_eq!((found.gaps.len(), found.zxid, found.time_ms), (0, 5, None));
+    assert!(matches!(Replay::new(&find()).run(At::Zxid(4)), Err(Error::Gap { .. })));
+    // The logs do not tell if an epoch had more transactions.
+    let next = TestTxn::new((1 << 32) | 1, create("/next", false, 1));
+    folder.write("log.100000001", &log_file(&[next], 0));
+    assert_eq!(Replay::new(&find()).run(At::Zxid(20)).unwrap().zxid, 8);
+}
+
+#[test]
 fn states_before_the_files_are_an_error() {
     let folder = Folder::new();
     let model = Model { zxid: 5, ..Model::new() };

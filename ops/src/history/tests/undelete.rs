@@ -117,6 +117,28 @@ fn a_moment_selects_an_earlier_state() {
 }
 
 #[test]
+fn an_older_state_is_not_taken_for_that_before_the_deletion() {
+    let folder = Folder::new();
+    let root = StoredNode {
+        path: String::new(),
+        data: Some(Vec::new()),
+        acl: -1,
+        stat: StoredStat::default(),
+    };
+    let node = StoredNode { path: "/config".to_owned(), ..root.clone() };
+    let nodes = vec![root, node];
+    let content = SnapshotContent { nodes, last_zxid: Some(5), ..SnapshotContent::default() };
+    folder.write("snapshot.5", &content.bytes());
+    // The transactions 6 and 7 are missing. They may have changed the node.
+    folder.write("log.8", &log_file(&[TestTxn::new(8, delete("/config"))], 20));
+    let files = Files::find([folder.path()]).unwrap();
+    let error = Undelete::new(&files, "/config").find().unwrap_err();
+    assert!(matches!(error, Error::Gap { .. }), "{error}");
+    let recovered = Undelete::new(&files, "/config").skip_damaged(true).find().unwrap();
+    assert_eq!((recovered.replayed.gaps.len(), recovered.is_exact()), (1, false));
+}
+
+#[test]
 fn a_service_is_recognised_by_its_ephemeral_nodes() {
     let folder = Folder::new();
     let files = files(&folder);
