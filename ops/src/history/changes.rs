@@ -112,11 +112,19 @@ impl Changes {
             return Ok(false);
         }
         let Some((zxid, _)) = self.logs.position() else { return Ok(false) };
-        if zxid > self.selection.zxids.1 {
+        let (is_first, last) = (self.order.last.is_none(), self.selection.zxids.1);
+        let place = self.order.place(zxid, self.logs.path());
+        if zxid > last {
             self.is_over = true;
+            if let ZxidPlace::AfterGap(gap) = place
+                && gap.after < last
+            {
+                self.gaps.push(gap);
+            }
             return Ok(false);
         }
-        match self.order.place(zxid, self.logs.path()) {
+        match place {
+            ZxidPlace::Next if is_first => self.join(zxid)?,
             ZxidPlace::Next => {}
             ZxidPlace::Old => return Ok(true),
             ZxidPlace::AfterGap(gap) => self.bridge(gap)?,
@@ -130,6 +138,16 @@ impl Changes {
             self.settings.budget.hold(tracked.tree.bytes())?;
         }
         Ok(true)
+    }
+
+    /// Notices transactions that are missing between the snapshot and the first log.
+    fn join(&mut self, first: i64) -> Result<()> {
+        let Some(tracked) = &self.tracked else { return Ok(()) };
+        let mut order = Order { last: Some(tracked.zxid) };
+        match order.place(first, self.logs.path()) {
+            ZxidPlace::AfterGap(gap) => self.bridge(gap),
+            ZxidPlace::Next | ZxidPlace::Old => Ok(()),
+        }
     }
 
     /// Continues with the snapshot that makes up for missing transactions, or without states.

@@ -3,8 +3,8 @@
 use zk_curator::{Acl, SessionId};
 
 use super::super::{
-    At, Change, DeletionCause, Files, Index, Moment, NodeState, Operation, Owner, RecipeNode,
-    SessionEnd,
+    At, Change, Changes, DeletionCause, Files, Index, Moment, NodeState, Operation, Owner,
+    RecipeNode, SessionEnd,
 };
 use super::model::Model;
 use super::writer::{Folder, Op, TestTxn, log_file};
@@ -185,6 +185,36 @@ fn states_before_the_first_snapshot_are_unknown() {
     assert_eq!((before(0).version, before(0).size), (Some(6), None));
     assert_eq!((before(1).version, before(1).size), (Some(7), None));
     assert_eq!((before(2).version, before(2).size), (Some(8), Some(2)));
+}
+
+#[test]
+fn missing_transactions_at_both_ends_are_told() {
+    let folder = Folder::new();
+    let mut model = Model { zxid: 3, ..Model::new() };
+    model.apply(&TestTxn::new(4, create("/a", false, 1)));
+    folder.write("snapshot.4", &model.snapshot().bytes());
+    let txns = txns(
+        8,
+        vec![(1, 1, set("/a", b"1", 7)), (1, 2, set("/a", b"22", 8)), (1, 3, delete("/a"))],
+    );
+    folder.write("log.a", &log_file(&txns[2..], 20));
+    let gaps = |changes: &Changes| -> Vec<_> {
+        changes.gaps().iter().map(|gap| (gap.after, gap.next)).collect()
+    };
+    // The value in the snapshot may be an old one.
+    let mut changes = Index::new(&files(&folder, &txns[..1])).path("/a").changes().unwrap();
+    let first = changes.next().unwrap().unwrap();
+    let before = first.before.unwrap();
+    assert_eq!((before.version, before.size), (Some(6), None));
+    assert_eq!(changes.by_ref().count(), 1);
+    assert_eq!(gaps(&changes), [(4, 8), (8, 10)]);
+    // The transaction 9 is selected, and missing.
+    let index = Index::new(&files(&folder, &txns[..1]));
+    for (last, expected) in [(8, vec![]), (9, vec![(8, 10)])] {
+        let mut changes = index.clone().zxids(8..=last).changes().unwrap();
+        assert_eq!(changes.by_ref().count(), 1);
+        assert_eq!(gaps(&changes), expected);
+    }
 }
 
 #[test]
