@@ -119,13 +119,13 @@ impl Owner {
 }
 
 impl Change {
-    /// Returns `true` if the session that owned the node deleted it, and the name of the node is
-    /// that of a recipe. This is usually the clean-up of the recipe: a lock is released,
-    /// or a contender gives up.
+    /// Returns `true` if the session that owned the node deleted it by a request, and the name of
+    /// the node is that of a recipe. This is usually the clean-up of the recipe: a lock is
+    /// released, or a contender gives up. The end of the session is not: the lock may be lost.
     #[must_use]
     pub fn is_clean_up_of_recipe(&self) -> bool {
         let owner = self.before.as_ref().and_then(|before| before.owner);
-        self.deletion.is_some()
+        self.deletion == Some(DeletionCause::Request)
             && owner == Some(Owner::Session(self.session))
             && self.path.as_deref().and_then(RecipeNode::of).is_some()
     }
@@ -160,5 +160,10 @@ mod tests {
         assert!(change("/l/lock-0000000001", 7).is_clean_up_of_recipe());
         assert!(!change("/l/lock-0000000001", 8).is_clean_up_of_recipe());
         assert!(!change("/l/worker", 7).is_clean_up_of_recipe());
+        for end in [SessionEnd::Client, SessionEnd::Server] {
+            let deletion = Some(DeletionCause::SessionEnd(end));
+            let change = Change { deletion, ..change("/l/lock-0000000001", 7) };
+            assert!(!change.is_clean_up_of_recipe(), "{end}");
+        }
     }
 }
