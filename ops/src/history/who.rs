@@ -164,7 +164,8 @@ impl Index {
         let mut changes = self.of_subtree(path)?;
         for change in changes.by_ref() {
             let change = change?;
-            let is_own = change.path.as_deref() == Some(path);
+            // The root is `/` in transactions.
+            let is_own = change.path.as_deref().is_some_and(|own| canonical(own) == path);
             if is_own {
                 fate.last = Some(change.clone());
             }

@@ -267,6 +267,17 @@ fn the_author_of_a_deletion_is_found() {
 }
 
 #[test]
+fn the_author_of_a_change_of_the_root_is_found() {
+    let folder = Folder::new();
+    let acl = Op::SetAcl { path: "/".to_owned(), acl: Acl::read_unsafe(), version: 1 };
+    let requests = vec![(4, 1, create("/a", false, 1)), (4, 2, acl), (5, 1, delete("/a"))];
+    let index = Index::new(&files(&folder, &txns(1, requests)));
+    let explained = index.explain("/", None, 0).unwrap().explanation.unwrap();
+    assert_eq!((explained.change.at.zxid, explained.change.operation), (2, Operation::SetAcl));
+    assert_eq!(explained.author.unwrap().session.id, SessionId::new(4));
+}
+
+#[test]
 fn a_run_of_deletions_begins_with_the_first_child() {
     let folder = Folder::new();
     let files = files(
