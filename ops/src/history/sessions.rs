@@ -27,7 +27,8 @@ pub struct SessionHistory {
     pub begun: Option<Moment>,
     /// Its end and the reason; `None` if it did not end within the logs.
     pub ended: Option<(Moment, SessionEnd)>,
-    /// Its last request that is in the logs: a change or a failed request. Reads and pings are not.
+    /// Its last request that is in the logs: its begin, a change, a failed request, or its end by
+    /// the client. Reads and pings are not in the logs.
     pub last: Option<Moment>,
     /// The number of its requests in the logs, including begin and end.
     pub transactions: u64,
@@ -38,25 +39,41 @@ impl SessionHistory {
         Self { id, timeout_ms: None, begun: None, ended: None, last: None, transactions: 0 }
     }
 
+    /// Returns `true` if a transaction of this id begins another session. Servers derive ids from
+    /// the time since their host was started, which can repeat.
+    pub(super) const fn is_replaced_by(&self, record: &Record<'_>) -> bool {
+        self.ended.is_some() && matches!(record.txn, Txn::CreateSession { .. })
+    }
+
     /// Adds a transaction of the session.
     pub(super) fn add(&mut self, record: &Record<'_>) {
+        if self.is_replaced_by(record) {
+            *self = Self::new(self.id);
+        }
         let at = Moment::of(&record.header);
+        self.transactions += 1;
         match record.txn {
             Txn::CreateSession { timeout_ms } => {
                 (self.timeout_ms, self.begun) = (Some(timeout_ms), Some(at));
             }
-            Txn::CloseSession(_) => self.ended = Some((at, SessionEnd::of(&record.header))),
+            Txn::CloseSession(_) => {
+                let end = SessionEnd::of(&record.header);
+                // The client can close it while it expires. The first of both has ended it.
+                self.ended = self.ended.or(Some((at, end)));
+                if end == SessionEnd::Server {
+                    return;
+                }
+            }
             _ => {}
         }
         self.last = Some(at);
-        self.transactions += 1;
     }
 }
 
 impl Index {
     /// Returns the sessions in the logs and snapshots, sorted by id: all of them, or the
-    /// [selected](Index::session) one. Other filters have no effect. The memory is bounded by the
-    /// number of sessions.
+    /// [selected](Index::session) one. If an id was used again, the last session with it. Other
+    /// filters have no effect. The memory is bounded by the number of sessions.
     ///
     /// # Errors
     /// The errors of reading the files.

@@ -188,7 +188,8 @@ impl Index {
     }
 
     /// Returns the session of a change, its ephemeral nodes, and its changes within `within_ms`
-    /// milliseconds before and after the change. Filters of the index have no effect.
+    /// milliseconds before and after the change. If the id was used again, the session at the time
+    /// of the change. Filters of the index have no effect.
     ///
     /// # Errors
     /// The errors of reading the files.
@@ -201,9 +202,17 @@ impl Index {
         history.timeout_ms = timeouts.iter().find(|(id, _)| *id == session).map(|found| found.1);
         let (mut ephemerals, mut ready) = (Ephemerals::of(session), VecDeque::new());
         let (mut nearby, mut nearby_count) = (Vec::new(), 0);
+        let mut next_session = i64::MAX;
         let mut logs = self.logs();
         while let Some(record) = logs.next_record()? {
             if record.header.session == session {
+                if history.is_replaced_by(&record) {
+                    if record.header.zxid > at.zxid {
+                        next_session = record.header.zxid;
+                        break;
+                    }
+                    ephemerals = Ephemerals::of(session);
+                }
                 history.add(&record);
             }
             ephemerals.follow(&record);
@@ -220,6 +229,9 @@ impl Index {
             ephemerals = self.ephemerals_in_snapshots(session, at)?;
             let mut logs = self.logs();
             while let Some(record) = logs.next_record()? {
+                if record.header.zxid >= next_session {
+                    break;
+                }
                 ephemerals.follow(&record);
             }
         }

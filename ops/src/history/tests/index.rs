@@ -239,6 +239,39 @@ fn sessions_have_begin_end_and_timeout() {
 }
 
 #[test]
+fn a_session_ends_once_and_its_id_can_be_used_again() {
+    let folder = Folder::new();
+    let requests = vec![
+        (1, 0, Op::CreateSession { timeout: 4000 }),
+        (1, 1, create("/e", true, 1)),
+        (1, 0, Op::CloseSession { paths: Some(vec!["/e".to_owned()]) }),
+        // The client closed it, too late.
+        (1, 2, Op::CloseSession { paths: Some(Vec::new()) }),
+        (1, 0, Op::CreateSession { timeout: 5000 }),
+        (1, 1, create("/f", true, 2)),
+        (1, 0, Op::CloseSession { paths: Some(vec!["/f".to_owned()]) }),
+    ];
+    let index = Index::new(&files(&folder, &txns(1, requests)));
+    for (zxid, timeout, begun, ended, last, path) in
+        [(2, 4000, 1, 3, 4, "/e"), (6, 5000, 5, 7, 6, "/f")]
+    {
+        let at = Moment { zxid, time_ms: 1000 * zxid };
+        let author = index.author(SessionId::new(1), at, 0).unwrap();
+        let session = &author.session;
+        assert_eq!(session.timeout_ms, Some(timeout));
+        assert_eq!(session.begun.map(|at| at.zxid), Some(begun));
+        let end = session.ended.map(|(at, end)| (at.zxid, end));
+        assert_eq!(end, Some((ended, SessionEnd::Server)));
+        assert_eq!(session.last.map(|at| at.zxid), Some(last));
+        let paths: Vec<_> = author.ephemerals.iter().map(|node| node.path.as_str()).collect();
+        assert_eq!(paths, [path]);
+    }
+    let sessions = index.sessions().unwrap();
+    let [session] = &sessions[..] else { panic!("{sessions:?}") };
+    assert_eq!((session.timeout_ms, session.transactions), (Some(5000), 3));
+}
+
+#[test]
 fn the_author_of_a_deletion_is_found() {
     let folder = Folder::new();
     let files = files(&folder, &txns(1, requests()));
