@@ -9,11 +9,12 @@ use super::continuity::Gap;
 use super::error::{Error, Result};
 use super::files::Files;
 use super::index::Index;
+use super::log::Skipped;
 use super::replay::{At, Replay, Replayed};
 use super::scope::canonical;
 use super::stat::Owner;
 use super::view::NodeRef;
-use super::who::Deletion;
+use super::who::{Deletion, Fate};
 use crate::error::Error as OperationError;
 use crate::node::hex;
 use crate::path;
@@ -65,6 +66,10 @@ pub struct Recovered {
     pub deletion: Option<Deletion>,
     /// The gaps in the logs, if the deletion was searched. A later deletion may be in one of them.
     pub gaps: Vec<Gap>,
+    /// The damaged ranges, if the deletion was searched and they were
+    /// [skipped](Undelete::skip_damaged), and snapshots that were passed over. A later deletion may
+    /// be in one of the ranges.
+    pub skipped: Vec<Skipped>,
     /// The tree with the nodes.
     pub replayed: Replayed,
     /// The directory of the newest log or snapshot.
@@ -135,10 +140,14 @@ impl Undelete {
     /// requested, [`Error::NoSuchNode`] if it did not exist at the moment, and the errors of
     /// [`Replay::run`].
     pub fn find(&self) -> Result<Recovered> {
-        let (deletion, gaps) = match self.at {
-            None => self.last_deletion().map(|(deletion, gaps)| (Some(deletion), gaps))?,
-            Some(_) => (None, Vec::new()),
+        let mut fate = match self.at {
+            None => self.fate()?,
+            Some(_) => Fate::default(),
         };
+        let deletion = fate.deletions.pop();
+        if deletion.is_none() && self.at.is_none() {
+            return Err(Error::NotDeleted { path: self.path.clone() });
+        }
         let before = deletion.as_ref().map(Deletion::before);
         let at = self.at.or(before).unwrap_or(At::Latest);
         let replay = Replay::new(&self.files).below(&self.path).max_record(self.max_record);
@@ -150,15 +159,15 @@ impl Undelete {
         let logs = self.files.logs.last().map(|file| &file.path);
         let newest = logs.or_else(|| self.files.snapshots.last().map(|file| &file.path));
         let source = newest.and_then(|file| file.parent()).unwrap_or_else(|| Path::new(""));
-        let source = source.to_owned();
-        Ok(Recovered { path: self.path.clone(), deletion, gaps, replayed, source })
+        let (path, source) = (self.path.clone(), source.to_owned());
+        let Fate { gaps, skipped, .. } = fate;
+        Ok(Recovered { path, deletion, gaps, skipped, replayed, source })
     }
 
-    fn last_deletion(&self) -> Result<(Deletion, Vec<Gap>)> {
+    /// Returns the deletions of the node.
+    fn fate(&self) -> Result<Fate> {
         let index = Index::new(&self.files).max_record(self.max_record).budget(&self.budget);
-        let mut fate = index.skip_damaged(self.skips_damaged).fate(&self.path)?;
-        let not_deleted = || Error::NotDeleted { path: self.path.clone() };
-        Ok((fate.deletions.pop().ok_or_else(not_deleted)?, fate.gaps))
+        index.skip_damaged(self.skips_damaged).fate(&self.path)
     }
 }
 

@@ -61,10 +61,7 @@ impl HistoryUndelete {
                 None => undelete.find(),
             }
         })?;
-        let replayed = &recovered.replayed;
-        let is_partial = show::name_missing(app, &recovered.gaps, &[])
-            | show::name_missing(app, &replayed.gaps, &replayed.skipped);
-        let exit = if is_partial { Exit::PARTLY } else { Exit::DONE };
+        let exit = if name_missing(app, &recovered) { Exit::PARTLY } else { Exit::DONE };
         let counts = recovered.counts();
         let text = self.text(&recovered, counts);
         if self.apply {
@@ -152,6 +149,16 @@ impl HistoryUndelete {
             "file": self.into.as_ref().map(|file| file.display().to_string()),
         })
     }
+}
+
+/// Names what was missing for the nodes, and what else was missing for the search of the deletion.
+/// Returns `true` if there is anything.
+fn name_missing(app: &App, recovered: &Recovered) -> bool {
+    let replayed = &recovered.replayed;
+    let mut gaps = replayed.gaps.clone();
+    gaps.extend(recovered.gaps.iter().filter(|gap| !replayed.gaps.contains(gap)).cloned());
+    let skipped = recovered.skipped.iter().filter(|range| !replayed.skipped.contains(range));
+    show::name_missing(app, &gaps, replayed.skipped.iter().chain(skipped))
 }
 
 /// Returns the line about changes that the recovered nodes do not contain.

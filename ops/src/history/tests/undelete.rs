@@ -139,6 +139,23 @@ fn an_older_state_is_not_taken_for_that_before_the_deletion() {
 }
 
 #[test]
+fn damage_after_the_deletion_is_told() {
+    let folder = Folder::new();
+    let mut txns = incident();
+    txns.push(TestTxn::new(15, node("/later", 3)));
+    let mut bytes = log_file(&txns, 20);
+    let last = log_file(&txns[..14], 0).len();
+    bytes[last + 30] ^= 1;
+    folder.write("log.1", &bytes);
+    let files = Files::find([folder.path()]).unwrap();
+    let recovered = Undelete::new(&files, "/config").skip_damaged(true).find().unwrap();
+    // Another deletion may be in the damaged range. The nodes before this deletion are exact.
+    let [skipped] = &recovered.skipped[..] else { panic!("{:?}", recovered.skipped) };
+    assert_eq!(skipped.offset, last as u64);
+    assert!(recovered.replayed.skipped.is_empty() && recovered.is_exact());
+}
+
+#[test]
 fn a_service_is_recognised_by_its_ephemeral_nodes() {
     let folder = Folder::new();
     let files = files(&folder);
