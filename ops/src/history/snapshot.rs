@@ -202,6 +202,10 @@ impl Snapshot {
 
     fn read_header(&mut self) -> Result<()> {
         let header = self.want(HEADER, "the header")?;
+        if header[..HEADER] == [0; HEADER] {
+            // The server has died before its file system wrote the content.
+            return Err(self.damaged(0, Damage::Truncated { what: "the header" }));
+        }
         let mut input = Cursor::new(header);
         let mut found = [0; 4];
         found.copy_from_slice(&header[..4]);
