@@ -19,7 +19,7 @@ pub struct Explanation {
     pub deletion: Option<Deletion>,
     /// The last change of the node, if it was created again after the explained deletion.
     pub later: Option<Change>,
-    /// The number of deletions of the node in the logs.
+    /// The number of deletions of the node in the logs, up to the moment if one was requested.
     pub deletions: u64,
     /// The author; `None` if the leader requested the change.
     pub author: Option<Author>,

@@ -144,15 +144,15 @@ impl Explanation {
         self.deletion.as_ref().filter(|deletion| deletion.nodes > 1).map(run).unwrap_or_default()
     }
 
-    /// Returns what else happened to the node: a later change, and other deletions. The path of a
+    /// Returns what else happened to the node: a later change, and earlier deletions. The path of a
     /// later change has all of its characters.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let later = self.later.as_ref().map(|later| format!("a later change: {}", later.line()));
         let mut notes: Vec<_> = later.into_iter().collect();
         if self.deletion.is_some() && self.deletions > 1 {
-            let count = self.deletions;
-            notes.push(format!("the logs contain {count} deletions of it; this is the last"));
+            let earlier = self.deletions - 1;
+            notes.push(format!("earlier deletions of it in the logs: {earlier}"));
         }
         notes
     }
@@ -163,9 +163,11 @@ impl Author {
     #[must_use]
     pub fn session_facts(&self) -> Vec<String> {
         let session = &self.session;
-        let begun = session
-            .begun
-            .map_or_else(|| "it began before the logs".to_owned(), |at| format!("it began {at}"));
+        // It can be a local session, whose begin and end are in no log.
+        let begun = session.begun.map_or_else(
+            || "the logs do not contain its begin".to_owned(),
+            |at| format!("it began {at}"),
+        );
         let ended = session.ended.map_or_else(
             || "it did not end within the logs".to_owned(),
             |(at, end)| format!("it ended {at}: {end}"),
@@ -247,7 +249,20 @@ fn between(before: Option<String>, after: Option<String>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sessions::SessionHistory;
     use super::*;
+
+    #[test]
+    fn a_begin_that_is_not_in_the_logs_may_be_local() {
+        let author = Author {
+            session: SessionHistory::new(SessionId::new(7)),
+            ephemerals: Vec::new(),
+            ephemeral_count: 0,
+            nearby: Vec::new(),
+            nearby_count: 0,
+        };
+        assert_eq!(author.session_facts()[0], "the logs do not contain its begin");
+    }
 
     #[test]
     fn a_line_has_what_is_known() {

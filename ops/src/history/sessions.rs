@@ -23,7 +23,7 @@ pub struct SessionHistory {
     pub id: SessionId,
     /// Its timeout in milliseconds; `None` if it began before the logs and no snapshot contains it.
     pub timeout_ms: Option<i32>,
-    /// Its begin; `None` if it began before the logs.
+    /// Its begin; `None` if it began before the logs, or is local.
     pub begun: Option<Moment>,
     /// Its end and the reason; `None` if it did not end within the logs.
     pub ended: Option<(Moment, SessionEnd)>,

@@ -386,6 +386,20 @@ fn the_last_thousand_deletions_are_listed() {
 }
 
 #[test]
+fn an_earlier_deletion_is_not_called_the_last_one() {
+    let folder = Folder::new();
+    let cycle = |time| [(1, 1, create("/a", false, time)), (1, 2, delete("/a"))];
+    let index = Index::new(&files(&folder, &txns(1, (1..=3).flat_map(cycle).collect())));
+    let explain = |at| index.explain("/a", at, 0).unwrap().explanation.unwrap();
+    for (at, zxid, earlier) in [(Some(At::Zxid(4)), 4, 1), (None, 6, 2)] {
+        let explained = explain(at);
+        assert_eq!(explained.change.at.zxid, zxid);
+        let expected = format!("earlier deletions of it in the logs: {earlier}");
+        assert_eq!(explained.notes(), [expected]);
+    }
+}
+
+#[test]
 fn a_younger_node_of_a_snapshot_is_not_an_older_one() {
     let folder = Folder::new();
     let txns = txns(
