@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::base::{Base, PassSettings};
 use super::change::Moment;
 use super::comparison::DigestReport;
-use super::continuity::{Gap, is_first};
+use super::continuity::{Gap, follows, is_first};
 use super::error::{Error, Result};
 use super::files::{Files, LogFile, SnapshotFile};
 use super::log::{LogEnd, Skipped};
@@ -50,8 +50,8 @@ pub struct CheckReport {
     /// The last transaction in the logs.
     pub last_change: Option<Moment>,
     /// The first transaction whose tree can be rebuilt: zero if the logs begin with the first
-    /// transaction, otherwise that of the oldest snapshot, or the end of its fuzzy range if the
-    /// snapshot tells it. `None` if there is no snapshot without damage.
+    /// transaction, otherwise that of the oldest snapshot that the logs continue, or the end of its
+    /// fuzzy range if the snapshot tells it. `None` if there is no such snapshot without damage.
     pub oldest_tree: Option<i64>,
 }
 
@@ -290,7 +290,10 @@ fn oldest_tree(logs: &[LogReport], snapshots: &[SnapshotReport]) -> Option<i64> 
     if first.is_some_and(|first| is_first(first.zxid)) {
         return Some(0);
     }
-    let oldest = snapshots.iter().find(|snapshot| snapshot.error.is_none())?;
+    let begin = logs.iter().find_map(|log| log.first).map(|first| first.zxid);
+    let is_continued = |zxid| begin.is_none_or(|begin| begin <= zxid || follows(zxid, begin));
+    let is_begin = |file: &&SnapshotReport| file.error.is_none() && is_continued(file.zxid);
+    let oldest = snapshots.iter().find(is_begin)?;
     let until = oldest.end.and_then(|end| end.fuzzy_until(oldest.zxid));
     Some(until.unwrap_or(oldest.zxid))
 }

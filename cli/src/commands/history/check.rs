@@ -147,7 +147,7 @@ fn summary(report: &CheckReport) -> Vec<String> {
     lines.push(match report.oldest_tree {
         Some(0) => "TREES     from the first transaction on".to_owned(),
         Some(zxid) => format!("TREES     from transaction {} on", hex(zxid)),
-        None => "TREES     none: no snapshot can be read".to_owned(),
+        None => "TREES     none: no snapshot can be read that the logs continue".to_owned(),
     });
     if let Some(digests) = &report.digests {
         let DigestReport { matched, mismatched, unknown_version, unsettled, .. } = digests;

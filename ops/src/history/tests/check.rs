@@ -111,6 +111,17 @@ fn a_snapshot_bridges_a_gap() {
 }
 
 #[test]
+fn a_snapshot_that_the_logs_do_not_continue_is_no_beginning() {
+    let folder = Folder::new();
+    folder.write("log.7", &log_file(&[TestTxn::new(7, Op::Error { code: -101 })], 0));
+    for (zxid, expected) in [(4, None), (6, Some(6)), (5, Some(6))] {
+        let model = Model { zxid, ..Model::new() };
+        folder.write(&format!("snapshot.{zxid:x}"), &model.snapshot().bytes());
+        assert_eq!(run(&folder).oldest_tree, expected);
+    }
+}
+
+#[test]
 fn logs_of_other_names_and_order_are_found() {
     let folder = Folder::new();
     let txns = healthy(&folder);
