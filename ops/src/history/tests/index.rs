@@ -54,6 +54,13 @@ fn files(folder: &Folder, txns: &[TestTxn]) -> Files {
     Files::find([folder.path()]).unwrap()
 }
 
+/// Returns the files of a server with one log. They exist as long as the folder.
+fn server(requests: Vec<Request>) -> (Folder, Files) {
+    let folder = Folder::new();
+    let files = files(&folder, &txns(1, requests));
+    (folder, files)
+}
+
 fn changes(index: &Index) -> Vec<Change> {
     index.changes().unwrap().map(Result::unwrap).collect()
 }
@@ -70,8 +77,7 @@ fn summary(changes: &[Change]) -> Vec<(i64, Operation, &str)> {
 
 #[test]
 fn changes_below_a_path_have_their_states() {
-    let folder = Folder::new();
-    let files = files(&folder, &txns(1, requests()));
+    let (_folder, files) = server(requests());
     let found = changes(&Index::new(&files).below("/s").with_data(true));
     assert_eq!(
         summary(&found),
@@ -101,7 +107,6 @@ fn changes_below_a_path_have_their_states() {
 
 #[test]
 fn deletions_have_their_causes() {
-    let folder = Folder::new();
     let (path, acl) = ("/c".to_owned(), Acl::open_unsafe());
     let container = Op::Container { path, data: None, acl: acl.clone(), cversion: 4 };
     let ttl = Op::Ttl { path: "/t".to_owned(), data: None, acl, cversion: 5, ttl: 100 };
@@ -112,7 +117,7 @@ fn deletions_have_their_causes() {
         (0, 0, Op::DeleteContainer { path: "/c".to_owned() }),
         (0, 0, Op::DeleteContainer { path: "/t".to_owned() }),
     ]);
-    let files = files(&folder, &txns(1, requests));
+    let (_folder, files) = server(requests);
     let index = Index::new(&files).operations([Operation::Delete]);
     let causes = |index: &Index| -> Vec<_> {
         changes(index).into_iter().map(|change| change.deletion.unwrap()).collect()
@@ -129,8 +134,7 @@ fn deletions_have_their_causes() {
 
 #[test]
 fn parts_of_a_multi_see_the_parts_before() {
-    let folder = Folder::new();
-    let files = files(&folder, &txns(1, requests()));
+    let (_folder, files) = server(requests());
     let found = changes(&Index::new(&files).path("/m"));
     let places: Vec<_> = found.iter().map(|change| change.multi.unwrap()).collect();
     let places: Vec<_> = places.iter().map(|place| (place.index, place.count)).collect();
@@ -141,8 +145,7 @@ fn parts_of_a_multi_see_the_parts_before() {
 
 #[test]
 fn filters_are_combined() {
-    let folder = Folder::new();
-    let files = files(&folder, &txns(1, requests()));
+    let (_folder, files) = server(requests());
     let zxids =
         |index: Index| -> Vec<_> { changes(&index).iter().map(|change| change.at.zxid).collect() };
     let index = || Index::new(&files);
@@ -158,10 +161,9 @@ fn filters_are_combined() {
 
 #[test]
 fn ephemeral_nodes_of_old_logs_are_found_with_states() {
-    let folder = Folder::new();
     let mut requests = requests();
     requests[10].2 = Op::CloseSession { paths: None };
-    let files = files(&folder, &txns(1, requests));
+    let (_folder, files) = server(requests);
     let index = Index::new(&files).operations([Operation::Delete]).zxids(11..=11);
     assert!(changes(&index).is_empty());
     assert_eq!(summary(&changes(&index.with_states(true))), [(11, Operation::Delete, "/s/one")]);
@@ -240,7 +242,6 @@ fn sessions_have_begin_end_and_timeout() {
 
 #[test]
 fn a_session_ends_once_and_its_id_can_be_used_again() {
-    let folder = Folder::new();
     let requests = vec![
         (1, 0, Op::CreateSession { timeout: 4000 }),
         (1, 1, create("/e", true, 1)),
@@ -251,7 +252,8 @@ fn a_session_ends_once_and_its_id_can_be_used_again() {
         (1, 1, create("/f", true, 2)),
         (1, 0, Op::CloseSession { paths: Some(vec!["/f".to_owned()]) }),
     ];
-    let index = Index::new(&files(&folder, &txns(1, requests)));
+    let (_folder, files) = server(requests);
+    let index = Index::new(&files);
     for (zxid, timeout, begun, ended, last, path) in
         [(2, 4000, 1, 3, 4, "/e"), (6, 5000, 5, 7, 6, "/f")]
     {
@@ -273,8 +275,7 @@ fn a_session_ends_once_and_its_id_can_be_used_again() {
 
 #[test]
 fn the_author_of_a_deletion_is_found() {
-    let folder = Folder::new();
-    let files = files(&folder, &txns(1, requests()));
+    let (_folder, files) = server(requests());
     let index = Index::new(&files).with_data(true);
     let deletions = index.deletions("/s/one").unwrap();
     let [deletion] = &deletions[..] else { panic!("{deletions:?}") };
@@ -301,10 +302,10 @@ fn the_author_of_a_deletion_is_found() {
 
 #[test]
 fn the_author_of_a_change_of_the_root_is_found() {
-    let folder = Folder::new();
     let acl = Op::SetAcl { path: "/".to_owned(), acl: Acl::read_unsafe(), version: 1 };
     let requests = vec![(4, 1, create("/a", false, 1)), (4, 2, acl), (5, 1, delete("/a"))];
-    let index = Index::new(&files(&folder, &txns(1, requests)));
+    let (_folder, files) = server(requests);
+    let index = Index::new(&files);
     let explained = index.explain("/", None, 0).unwrap().explanation.unwrap();
     assert_eq!((explained.change.at.zxid, explained.change.operation), (2, Operation::SetAcl));
     assert_eq!(explained.author.unwrap().session.id, SessionId::new(4));
@@ -312,25 +313,18 @@ fn the_author_of_a_change_of_the_root_is_found() {
 
 #[test]
 fn a_run_of_deletions_begins_with_the_first_child() {
-    let folder = Folder::new();
-    let files = files(
-        &folder,
-        &txns(
-            1,
-            vec![
-                (1, 1, create("/a", false, 1)),
-                (1, 2, create("/a/b", false, 1)),
-                (1, 3, create("/a/b/c", false, 1)),
-                (1, 4, create("/a/d", false, 2)),
-                (2, 1, delete("/a/d")),
-                (1, 5, delete("/a/b/c")),
-                (1, 6, delete("/a/b")),
-                (1, 7, delete("/a")),
-                (1, 8, create("/a", false, 2)),
-                (1, 9, delete("/a")),
-            ],
-        ),
-    );
+    let (_folder, files) = server(vec![
+        (1, 1, create("/a", false, 1)),
+        (1, 2, create("/a/b", false, 1)),
+        (1, 3, create("/a/b/c", false, 1)),
+        (1, 4, create("/a/d", false, 2)),
+        (2, 1, delete("/a/d")),
+        (1, 5, delete("/a/b/c")),
+        (1, 6, delete("/a/b")),
+        (1, 7, delete("/a")),
+        (1, 8, create("/a", false, 2)),
+        (1, 9, delete("/a")),
+    ]);
     let deletions = Index::new(&files).deletions("/a").unwrap();
     let found: Vec<_> = deletions
         .iter()
@@ -342,27 +336,20 @@ fn a_run_of_deletions_begins_with_the_first_child() {
 
 #[test]
 fn changes_of_other_sessions_in_a_run_are_counted() {
-    let folder = Folder::new();
-    let files = files(
-        &folder,
-        &txns(
-            1,
-            vec![
-                (1, 1, create("/a", false, 1)),
-                (1, 2, create("/a/b", false, 1)),
-                (1, 3, create("/a/c", false, 2)),
-                (2, 1, create("/a/live", true, 3)),
-                // Before the run.
-                (3, 1, set("/a/c", b"3", 1)),
-                (1, 4, delete("/a/b")),
-                (3, 2, set("/a/c", b"4", 2)),
-                (3, 3, delete("/a/c")),
-                // It deletes an ephemeral node, which does not count.
-                (2, 0, Op::CloseSession { paths: Some(vec!["/a/live".to_owned()]) }),
-                (1, 5, delete("/a")),
-            ],
-        ),
-    );
+    let (_folder, files) = server(vec![
+        (1, 1, create("/a", false, 1)),
+        (1, 2, create("/a/b", false, 1)),
+        (1, 3, create("/a/c", false, 2)),
+        (2, 1, create("/a/live", true, 3)),
+        // Before the run.
+        (3, 1, set("/a/c", b"3", 1)),
+        (1, 4, delete("/a/b")),
+        (3, 2, set("/a/c", b"4", 2)),
+        (3, 3, delete("/a/c")),
+        // It deletes an ephemeral node, which does not count.
+        (2, 0, Op::CloseSession { paths: Some(vec!["/a/live".to_owned()]) }),
+        (1, 5, delete("/a")),
+    ]);
     let deletions = Index::new(&files).deletions("/a").unwrap();
     let [deletion] = &deletions[..] else { panic!("{deletions:?}") };
     let found = (deletion.first.zxid, deletion.nodes, deletion.other_changes);
@@ -372,10 +359,9 @@ fn changes_of_other_sessions_in_a_run_are_counted() {
 #[test]
 fn the_last_thousand_deletions_are_listed() {
     for count in [999, 1000, 1001, 1999, 2000, 2001, 3500] {
-        let folder = Folder::new();
         let cycle = |time| [(1, 1, create("/a", false, time)), (1, 2, delete("/a"))];
-        let requests = (1..=count).flat_map(cycle).collect();
-        let index = Index::new(&files(&folder, &txns(1, requests)));
+        let (_folder, files) = server((1..=count).flat_map(cycle).collect());
+        let index = Index::new(&files);
         let fate = index.fate("/a").unwrap();
         let found: Vec<_> = fate.deletions.iter().map(|one| one.change.at.zxid).collect();
         let count = i64::from(count);
@@ -387,9 +373,9 @@ fn the_last_thousand_deletions_are_listed() {
 
 #[test]
 fn an_earlier_deletion_is_not_called_the_last_one() {
-    let folder = Folder::new();
     let cycle = |time| [(1, 1, create("/a", false, time)), (1, 2, delete("/a"))];
-    let index = Index::new(&files(&folder, &txns(1, (1..=3).flat_map(cycle).collect())));
+    let (_folder, files) = server((1..=3).flat_map(cycle).collect());
+    let index = Index::new(&files);
     let explain = |at| index.explain("/a", at, 0).unwrap().explanation.unwrap();
     for (at, zxid, earlier) in [(Some(At::Zxid(4)), 4, 1), (None, 6, 2)] {
         let explained = explain(at);
