@@ -20,7 +20,8 @@ use super::selection::{Selection, Tracked};
 /// there are no more changes.
 ///
 /// The states before the changes are unknown for transactions that are older than the oldest
-/// snapshot, and for some changes within the fuzzy range of a snapshot.
+/// snapshot, for some changes within the fuzzy range of a snapshot, and after the server has removed
+/// transactions that were read.
 #[derive(Debug)]
 pub struct Changes {
     files: Files,
@@ -108,7 +109,12 @@ impl Changes {
 
     /// Reads a transaction. Returns `false` at the end.
     fn read(&mut self) -> Result<bool> {
-        if !self.logs.advance()? {
+        let is_read = self.logs.advance()?;
+        if !self.logs.shortened().is_empty() {
+            // The tree contains changes that the server has removed.
+            self.tracked = None;
+        }
+        if !is_read {
             return Ok(false);
         }
         let Some((zxid, _)) = self.logs.position() else { return Ok(false) };

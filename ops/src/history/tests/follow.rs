@@ -74,3 +74,25 @@ fn purged_files_and_withdrawn_transactions_are_reported() {
     let found = events(&mut follow);
     assert_eq!(found, [format!("gap 3-{}", next(3)), format!("/{}", next(3))]);
 }
+
+#[test]
+fn states_are_unknown_after_a_withdrawal() {
+    let folder = Folder::new();
+    let set = |zxid| {
+        let (path, data) = ("/1".to_owned(), Some(b"value".to_vec()));
+        TestTxn::new(zxid, Op::SetData { path, data, version: 1 })
+    };
+    let first = [txns([1]), vec![set(2)]].concat();
+    folder.write("log.1", &log_file(&first, 50));
+    let index = Index::new(&Files::find([folder.path()]).unwrap()).path("/1");
+    let mut follow = index.follow([folder.path()]).unwrap();
+    assert!(events(&mut follow).is_empty());
+    folder.write("log.1", &log_file(&first[..1], 0));
+    assert_eq!(events(&mut follow), ["withdrawn"]);
+    let next = (2 << 32) | 1;
+    folder.write(&format!("log.{next:x}"), &log_file(&[set(next)], 50));
+    let event = follow.next_event().unwrap();
+    let Some(FollowEvent::Change(change)) = event else { panic!("{event:?}") };
+    // The withdrawn transaction would tell a size.
+    assert_eq!(change.before.map(|state| (state.version, state.size)), Some((Some(0), None)));
+}
