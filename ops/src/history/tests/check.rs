@@ -122,6 +122,19 @@ fn a_snapshot_that_the_logs_do_not_continue_is_no_beginning() {
 }
 
 #[test]
+fn the_next_snapshot_ends_a_range_of_unknown_end() {
+    let folder = Folder::new();
+    for zxid in [4, 6] {
+        let model = Model { zxid, ..Model::new() };
+        folder.write(&format!("snapshot.{zxid:x}"), &model.snapshot().bytes());
+    }
+    let delete = |zxid| TestTxn::new(zxid, Op::Delete { path: "/none".to_owned() });
+    folder.write("log.5", &log_file(&[5, 6, 7].map(delete), 0));
+    // The first snapshot may contain the changes of transactions up to 6.
+    assert_eq!(run(&folder).misfits, 1);
+}
+
+#[test]
 fn logs_of_other_names_and_order_are_found() {
     let folder = Folder::new();
     let txns = healthy(&folder);
