@@ -102,7 +102,7 @@ impl Changes {
         self
     }
 
-    /// Returns the files that became shorter while they were followed.
+    /// Returns the files that became shorter, or were withdrawn, while they were followed.
     pub(super) fn shortened(&self) -> &[PathBuf] {
         self.logs.shortened()
     }

@@ -58,8 +58,8 @@ pub enum FollowEvent {
     Gap(Gap),
     /// A damaged range was [skipped](Index::skip_damaged).
     Skipped(Skipped),
-    /// The server has removed transactions at the end of this file, because the ensemble did not
-    /// commit them. They may have been returned before.
+    /// The server has removed transactions at the end of this file, or the whole file, because the
+    /// ensemble did not commit them. They may have been returned before.
     Withdrawn {
         /// The file.
         path: PathBuf,
@@ -112,7 +112,7 @@ impl Follow {
                 return Ok(Some(FollowEvent::Change(Box::new(change))));
             }
             if !self.changes.add_new_files(&Files::find(&self.directories)?) {
-                return Ok(None);
+                return Ok(self.notice());
             }
         }
     }

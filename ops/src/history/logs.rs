@@ -28,7 +28,7 @@ pub struct Logs {
     budget: ReadBudget,
     /// The damaged ranges of the files before the current one.
     skipped: Vec<Skipped>,
-    /// The files that became shorter while they were followed.
+    /// The files that became shorter, or were withdrawn, while they were followed.
     shortened: Vec<PathBuf>,
 }
 
@@ -101,10 +101,25 @@ impl Logs {
     /// Adds the log files that a server has created since the first files were found. Returns
     /// `true` if there are any.
     pub fn add_new_files(&mut self, files: &Files) -> bool {
+        self.note_removed(files);
         let before = self.files.len();
         let last = self.files.last().map_or(i64::MIN, |file| file.zxid);
         self.files.extend(files.logs.iter().filter(|file| file.zxid > last).cloned());
         self.files.len() > before
+    }
+
+    /// Notices that the newest file was removed while an older one is left. `autopurge` begins with
+    /// the oldest files. A server removes a file that begins with transactions that the ensemble
+    /// did not commit.
+    fn note_removed(&mut self, files: &Files) {
+        let Some((newest, older)) = self.files.split_last() else { return };
+        let is_left = |file: &LogFile| files.logs.iter().any(|left| left.path == file.path);
+        if !is_left(newest)
+            && older.iter().any(is_left)
+            && self.shortened.last().is_none_or(|last| *last != newest.path)
+        {
+            self.shortened.push(newest.path.clone());
+        }
     }
 
     /// Returns the file of the last transaction.
@@ -124,7 +139,7 @@ impl Logs {
         self.skipped.iter().chain(self.current.iter().flat_map(Log::skipped))
     }
 
-    /// Returns the files that became shorter while they were followed.
+    /// Returns the files that became shorter, or were withdrawn, while they were followed.
     pub(super) fn shortened(&self) -> &[PathBuf] {
         &self.shortened
     }

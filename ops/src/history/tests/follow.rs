@@ -76,6 +76,24 @@ fn purged_files_and_withdrawn_transactions_are_reported() {
 }
 
 #[test]
+fn a_withdrawn_file_is_reported_and_a_purged_one_is_not() {
+    let folder = Folder::new();
+    folder.write("log.1", &log_file(&txns(1..=2), 50));
+    folder.write("log.3", &log_file(&txns([3]), 50));
+    folder.write("log.4", &log_file(&txns([4]), 50));
+    let mut follow = follow(&folder);
+    assert!(events(&mut follow).is_empty());
+    std::fs::remove_file(folder.path().join("log.1")).unwrap();
+    assert!(events(&mut follow).is_empty());
+    std::fs::remove_file(folder.path().join("log.4")).unwrap();
+    assert_eq!(events(&mut follow), ["withdrawn"]);
+    assert!(events(&mut follow).is_empty());
+    let next = (2 << 32) | 1;
+    folder.write(&format!("log.{next:x}"), &log_file(&txns([next]), 50));
+    assert_eq!(events(&mut follow), [format!("/{next}")]);
+}
+
+#[test]
 fn states_are_unknown_after_a_withdrawal() {
     let folder = Folder::new();
     let set = |zxid| {
