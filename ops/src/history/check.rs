@@ -239,12 +239,12 @@ impl Check {
             Ok((base, _)) => base,
             Err(error) => unusable(Err(error)).map(|_| None)?,
         };
-        let Some(mut base) = base else { return Ok((None, 0)) };
+        let Some(base) = base else { return Ok((None, 0)) };
         // A server takes one snapshot at a time: this one was complete before the next one began.
         let next = snapshots.iter().map(|file| file.zxid).find(|zxid| *zxid > base.zxid);
-        base.fuzzy_until = base.fuzzy_until.or(next);
         let digests = snapshots.iter().filter_map(digest_of).collect();
-        let mut player = Player::new(base, &self.files, &self.settings, digests);
+        let player = Player::new(base, &self.files, &self.settings, digests);
+        let mut player = player.settled_by(next);
         unusable(player.run(i64::MAX))?;
         Ok((Some(player.comparison.report), player.misfits))
     }

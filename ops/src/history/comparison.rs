@@ -25,7 +25,8 @@ pub struct DigestReport {
     /// all later digests differ.
     pub mismatches: Vec<DigestMismatch>,
     /// The number of digests that differ before the first equal one, if the snapshot does not tell
-    /// the end of its fuzzy range. The range explains them.
+    /// the end of its fuzzy range. The range explains them. In a [check](super::Check), the range
+    /// ends with the next snapshot.
     pub unsettled: u64,
     /// The number of digests with a formula that is unknown here.
     pub unknown_version: u64,
@@ -52,6 +53,8 @@ pub struct DigestMismatch {
 pub(super) struct Comparison {
     /// The last transaction of the fuzzy range of the snapshot.
     settled_at: Option<i64>,
+    /// A transaction at which an unknown fuzzy range is over.
+    pub(super) settled_by: Option<i64>,
     /// The digests in snapshots, by transaction.
     of_snapshots: BTreeMap<i64, TreeDigest>,
     pub(super) report: DigestReport,
@@ -61,12 +64,12 @@ impl Comparison {
     /// Returns the comparison for a replay that begins with a snapshot whose fuzzy range ends at
     /// `settled_at`, or at an unknown transaction.
     pub(super) fn new(settled_at: Option<i64>, of_snapshots: BTreeMap<i64, TreeDigest>) -> Self {
-        Self { settled_at, of_snapshots, report: DigestReport::default() }
+        Self { settled_at, settled_by: None, of_snapshots, report: DigestReport::default() }
     }
 
     /// Continues with the tree of a snapshot.
     pub(super) const fn restart(&mut self, settled_at: Option<i64>) {
-        self.settled_at = settled_at;
+        (self.settled_at, self.settled_by) = (settled_at, None);
     }
 
     /// Compares the digest of the tree after a transaction, and those in snapshots.
@@ -93,7 +96,7 @@ impl Comparison {
         } else if recorded.value == computed {
             report.matched += 1;
             self.settled_at = self.settled_at.or(Some(zxid));
-        } else if self.settled_at.is_none() {
+        } else if self.settled_at.is_none() && self.settled_by.is_none_or(|by| zxid < by) {
             report.unsettled += 1;
         } else {
             report.mismatched += 1;

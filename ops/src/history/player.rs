@@ -95,6 +95,15 @@ impl Player {
         }
     }
 
+    /// Sets the end of the fuzzy range of a snapshot that does not tell it: the range ends at this
+    /// transaction or before.
+    pub(super) fn settled_by(mut self, zxid: Option<i64>) -> Self {
+        if self.fuzzy_until.is_none() {
+            (self.fuzzy_until, self.comparison.settled_by) = (zxid, zxid);
+        }
+        self
+    }
+
     /// Applies the transactions up to `target`.
     pub(super) fn run(&mut self, target: i64) -> Result<()> {
         while self.logs.advance()? {

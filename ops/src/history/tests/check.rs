@@ -128,10 +128,16 @@ fn the_next_snapshot_ends_a_range_of_unknown_end() {
         let model = Model { zxid, ..Model::new() };
         folder.write(&format!("snapshot.{zxid:x}"), &model.snapshot().bytes());
     }
-    let delete = |zxid| TestTxn::new(zxid, Op::Delete { path: "/none".to_owned() });
+    let delete = |zxid| {
+        let txn = TestTxn::new(zxid, Op::Delete { path: "/none".to_owned() });
+        TestTxn { digest: Some(7), ..txn }
+    };
     folder.write("log.5", &log_file(&[5, 6, 7].map(delete), 0));
+    let report = run(&folder);
     // The first snapshot may contain the changes of transactions up to 6.
-    assert_eq!(run(&folder).misfits, 1);
+    assert_eq!(report.misfits, 1);
+    let digests = report.digests.unwrap();
+    assert_eq!((digests.matched, digests.unsettled, digests.mismatched), (0, 1, 2));
 }
 
 #[test]
