@@ -20,8 +20,8 @@ use super::selection::{Selection, Tracked};
 /// there are no more changes.
 ///
 /// The states before the changes are unknown for transactions that are older than the oldest
-/// snapshot, for some changes within the fuzzy range of a snapshot, and after the server has removed
-/// transactions that were read.
+/// snapshot, for some changes within the fuzzy range of a snapshot, and after the server has
+/// removed transactions that were read.
 #[derive(Debug)]
 pub struct Changes {
     files: Files,
