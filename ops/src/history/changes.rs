@@ -133,7 +133,10 @@ impl Changes {
             ZxidPlace::Next if is_first => self.join(zxid)?,
             ZxidPlace::Next => {}
             ZxidPlace::Old => return Ok(true),
-            ZxidPlace::AfterGap(gap) => self.bridge(gap)?,
+            ZxidPlace::AfterGap(gap) => {
+                self.rebase(&gap)?;
+                self.gaps.push(gap);
+            }
         }
         if let Some(record) = self.logs.record()? {
             // The changes before the snapshot are in the tree already.
@@ -146,24 +149,25 @@ impl Changes {
         Ok(true)
     }
 
-    /// Notices transactions that are missing between the snapshot and the first log.
+    /// Begins with a tree that the first log continues, or without states. What happened between an
+    /// older snapshot and the first log is no gap in the logs: they begin there. A server that
+    /// joined an ensemble has an empty snapshot from before.
     fn join(&mut self, first: i64) -> Result<()> {
         let Some(tracked) = &self.tracked else { return Ok(()) };
         let mut order = Order { last: Some(tracked.zxid) };
         match order.place(first, self.logs.path()) {
-            ZxidPlace::AfterGap(gap) => self.bridge(gap),
+            ZxidPlace::AfterGap(gap) => self.rebase(&gap),
             ZxidPlace::Next | ZxidPlace::Old => Ok(()),
         }
     }
 
     /// Continues with the snapshot that makes up for missing transactions, or without states.
-    fn bridge(&mut self, gap: Gap) -> Result<()> {
+    fn rebase(&mut self, gap: &Gap) -> Result<()> {
         // The tree of a snapshot after the gap does not need the missing transactions.
         if self.tracked.as_ref().is_some_and(|tracked| tracked.zxid < gap.next) {
-            let base = Base::in_gap(&self.files, &self.settings, &gap)?;
+            let base = Base::in_gap(&self.files, &self.settings, gap)?;
             self.tracked = base.map(tracked_by);
         }
-        self.gaps.push(gap);
         Ok(())
     }
 }
