@@ -252,19 +252,23 @@ impl<'a> Backup<'a> {
                     if !is_recorded(zk, path, &self.root) {
                         continue;
                     }
-                    unreadable.remove(path);
-                    if self.left_out.has(path) {
-                        if answer.is_ok() {
-                            unreadable.extend([(path.clone(), UnreadableReason::LeftOut)]);
-                        }
-                        continue;
-                    }
-                    if let Err(error) = &answer
-                        && error.kind() != ErrorKind::NoNode
-                    {
+                    let is_left_out = self.left_out.has(path);
+                    // The children of a node that was not listed had no events, so they are still
+                    // missing if it can be read now.
+                    let is_complete = match &answer {
+                        Ok((_, stat)) => stat.num_children == 0 && !is_left_out,
+                        Err(error) => error.kind() == ErrorKind::NoNode,
+                    };
+                    if is_complete {
+                        unreadable.remove(path);
+                    } else if is_left_out {
+                        unreadable.extend([(path.clone(), UnreadableReason::LeftOut)]);
+                    } else if let Err(error) = &answer {
                         unreadable.extend([(path.clone(), error.kind())]);
                     }
-                    newer.insert(path.clone(), answer.ok().map(|(record, _)| record));
+                    if !is_left_out {
+                        newer.insert(path.clone(), answer.ok().map(|(record, _)| record));
+                    }
                 }
                 rest = later;
             }
@@ -421,5 +425,29 @@ mod tests {
         assert!(text.contains("\"/a/b\"") && !text.contains("/a/secret/x"), "{text}");
         let refused = Backup::new("/a/secret").leaving_out(&rule).write_temporary(&zk).await;
         assert!(matches!(refused, Err(Error::Unreadable { .. })));
+    }
+
+    #[tokio::test]
+    async fn unlisted_nodes_that_change_stay_unreadable() {
+        let server = TestServer::start().await;
+        let builder = CuratorFramework::builder().connect_string(server.connect_string());
+        let zk = builder.build().expect("a framework");
+        zk.start().await.expect("a session");
+        zk.create("/a/large/child").creating_parents().await.expect("nodes");
+        zk.create("/a/gone").await.expect("a node");
+        zk.create("/a/leaf").await.expect("a node");
+        let mut follow = Follow::start(&zk, "/a").await.expect("a watch");
+        let unlisted = ["/a/gone", "/a/large", "/a/leaf"].map(str::to_owned);
+        let unlisted = unlisted.into_iter().map(|path| (path, ErrorKind::ResponseTooLarge));
+        let mut unreadable: UnreadableNodes = unlisted.collect();
+        zk.set_data("/a/large", "new").await.expect("a change");
+        zk.set_data("/a/leaf", "new").await.expect("a change");
+        zk.delete("/a/gone").await.expect("a deletion");
+        let backup = Backup::new("/a");
+        let newer = backup.settle(&zk, &mut follow, &mut unreadable).await.expect("nodes");
+        assert!(newer["/a/large"].is_some() && newer["/a/leaf"].is_some());
+        assert!(newer["/a/gone"].is_none());
+        // A restore that deletes additional nodes keeps the child.
+        assert_eq!(unreadable.iter().map(|(path, _)| path).collect::<Vec<_>>(), ["/a/large"]);
     }
 }

@@ -61,7 +61,7 @@ impl UnreadableNodes {
         self.0.len()
     }
 
-    /// Removes a node that was read later.
+    /// Removes a node that no longer makes a result incomplete.
     pub(crate) fn remove(&mut self, path: &str) {
         self.0.remove(path);
     }
