@@ -87,6 +87,14 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     keys(a).cmp(&keys(b))
 }
 
+/// Returns the number of the next sequential child. The version of the children counts creates and
+/// deletes, so it is twice the number of creates without the children that exist. It is negative
+/// after 2^30 creates, and for new nodes of the servers.
+#[must_use]
+pub(crate) fn next_sequence(stat: &Stat) -> i64 {
+    i64::from(stat.cversion.wrapping_add(stat.num_children).cast_unsigned() / 2)
+}
+
 /// Returns the sequence number at the end of a name.
 #[must_use]
 pub fn sequence(name: &str) -> Option<i64> {
@@ -113,6 +121,21 @@ mod tests {
         assert_eq!(sequence("0000000012"), Some(12));
         for name in ["q-12", "é000000001", "q-00000000x2", ""] {
             assert_eq!(sequence(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_next_number_is_half_the_version_of_the_children() {
+        for (cversion, num_children, next) in [
+            (0, 0, 0),
+            (-1, 1, 0),
+            (6, 2, 4),
+            (i32::MAX, 1, 1 << 30),
+            (i32::MIN + 2, 0, (1 << 30) + 1),
+            (-2, 0, i64::from(i32::MAX)),
+        ] {
+            let stat = Stat { cversion, num_children, ..Stat::default() };
+            assert_eq!(next_sequence(&stat), next, "{cversion} with {num_children} children");
         }
     }
 

@@ -52,6 +52,9 @@ pub enum AclPolicy {
 /// The nodes that are named in a plan or an error, of one kind.
 pub(crate) const NAMED: usize = 20;
 
+/// The greatest number of a sequential child.
+const LAST_SEQUENCE: i64 = 2_147_483_647;
+
 /// The treatment of nodes whose new sequential children would sort before the ones that are
 /// written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,7 +284,9 @@ impl Sequences {
     pub(crate) fn add(&mut self, path: &str, step: &TransferStep) {
         let (parent, name) = path::split(path);
         let is_there = !matches!(step, TransferStep::Skip);
-        if let Some(number) = node::sequence(name).filter(|_| is_there) {
+        // Greater numbers are not those of servers, and no counter gets there.
+        let is_number = |number: &i64| is_there && *number <= LAST_SEQUENCE;
+        if let Some(number) = node::sequence(name).filter(is_number) {
             let sequence = self.of(parent);
             sequence.highest = sequence.highest.max(number);
             sequence.creates |= matches!(step, TransferStep::Create { .. });
@@ -294,9 +299,7 @@ impl Sequences {
 
     /// Notes the present state of a parent.
     pub(crate) fn exists(&mut self, parent: &str, stat: &Stat) {
-        // The server reports twice the number of created children, less those that exist.
-        let created = (i64::from(stat.cversion) + i64::from(stat.num_children)) / 2;
-        self.of(parent).next += created;
+        self.of(parent).next += node::next_sequence(stat);
     }
 
     fn of(&mut self, parent: &str) -> &mut Sequence {

@@ -115,6 +115,20 @@ fn low_counters_are_found() {
     assert_eq!(hazards[0].burn(), 7);
 }
 
+#[test]
+fn counters_are_known_beyond_half_of_their_range() {
+    let create =
+        || TransferStep::Create { mode: CreateMode::Persistent, ttl: None, acl: Vec::new() };
+    let mut sequences = Sequences::default();
+    sequences.add("/worn/n-1073741900", &create());
+    // After 2^30 + 100 creates, all of them deleted.
+    let cversion = i32::MIN + 200;
+    sequences.exists("/worn", &Stat { cversion, num_children: 0, ..Stat::default() });
+    // No server gives this number.
+    sequences.add("/named/report-2147483648", &create());
+    assert_eq!(sequences.hazards(), []);
+}
+
 proptest! {
     /// A restore with `replace` that is repeated changes nothing.
     #[test]

@@ -316,6 +316,8 @@ impl<'a> RestoreRun<'a> {
             plan.counts.create += 1;
             plan.changes.add_parent(path);
             plan.size.add(&parent(path));
+            let (mode, acl) = (CreateMode::Persistent, Vec::new());
+            sequences.add(path, &TransferStep::Create { mode, ttl: None, acl });
         }
         let (mut file, mut pace) =
             (BackupReader::open(&self.options.file)?, WalkPace::up_to(NODES_AT_ONCE));
@@ -329,7 +331,7 @@ impl<'a> RestoreRun<'a> {
             for (item, existing) in items.iter().zip(&present) {
                 let (path, step) = (&item.record.path, self.decide(item, existing.as_ref()));
                 if let Some(ExistingNode { stat, .. }) = existing
-                    && stat.cversion > 0
+                    && stat.cversion != 0
                 {
                     sequences.exists(path, stat);
                 }

@@ -265,19 +265,13 @@ pub(crate) fn of_node(
         let text = format!("has {} children", stat.num_children);
         warn(text, "every list of them is read as a whole");
     }
-    let sequence = sequence(stat);
+    let sequence = node::next_sequence(stat);
     // The versions of built-in nodes begin below zero.
     if sequence > LATE_SEQUENCE && !is_built_in(on_server) {
         let text = format!("the next sequential child has the number {sequence}");
         warn(text, "the numbers end at 2147483647: use a new parent");
     }
     findings
-}
-
-/// Returns the number of the next sequential child. The version of the children counts creates and
-/// deletes, so it is twice the number of creates without those that still exist.
-fn sequence(stat: &Stat) -> i64 {
-    (i64::from(stat.cversion.cast_unsigned()) + i64::from(stat.num_children)) / 2
 }
 
 #[cfg(test)]
