@@ -270,19 +270,27 @@ impl<'a> Applier<'a> {
         let sets = acls
             .into_iter()
             .map(|(path, acl, version)| self.zk.set_acl(path, acl).version(version));
+        // All of them are over: a failure of one says nothing about the others.
+        let mut failure = None;
         for result in fan_out(ACLS_AT_ONCE, sets).await {
-            result.map_err(|error| self.explain(error))?;
-            self.changes += 1;
+            match result {
+                Ok(_) => self.changes += 1,
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(self.explain(error)))
     }
 
-    /// Sends a transaction. After a lost response, one of its changes tells if it was applied.
+    /// Sends a transaction. After a lost response, one of its changes tells if it was applied. If
+    /// it seems not to be, and is then refused, the first error is returned: another client may
+    /// have changed the node after it was applied.
     async fn commit(&self) -> Result<(), FrameworkError> {
         let witness = self.pending.iter().find(|change| !matches!(change, NodeChange::Burn { .. }));
+        let mut lost = None;
         for _ in 1..ATTEMPTS {
             match self.send().await {
                 Err(error) if error.may_have_applied() => {
+                    lost = lost.or(Some(error.clone()));
                     let Some(witness) = witness else { continue };
                     // The server of the new connection may lag behind.
                     let read = async {
@@ -296,10 +304,10 @@ impl<'a> Applier<'a> {
                         Err(_) => return Err(error),
                     }
                 }
-                result => return result,
+                result => return result.map_err(|error| lost.unwrap_or(error)),
             }
         }
-        self.send().await
+        self.send().await.map_err(|error| lost.unwrap_or(error))
     }
 
     async fn send(&self) -> Result<(), FrameworkError> {
@@ -321,7 +329,57 @@ impl<'a> Applier<'a> {
 
 #[cfg(test)]
 mod tests {
+    use zk_curator_testing::{OpCode, TestServer, Verdict};
+
     use super::*;
+
+    async fn connected(server: &TestServer) -> CuratorFramework {
+        let builder = CuratorFramework::builder().connect_string(server.connect_string());
+        let zk = builder.build().expect("a framework");
+        zk.start().await.expect("a session");
+        zk
+    }
+
+    #[tokio::test]
+    async fn a_refused_repetition_leaves_the_outcome_unknown() {
+        let server = TestServer::start().await;
+        let (zk, other) = (connected(&server).await, connected(&server).await);
+        let lost = server.rule(|request| {
+            let is_lost = request.is(OpCode::Multi);
+            if is_lost { Verdict::LoseReply } else { Verdict::Pass }
+        });
+        let _lost = lost.times(1);
+        let long = Duration::from_secs(600);
+        let read = server.rule(move |request| {
+            if request.is(OpCode::Sync) { Verdict::Delay(long) } else { Verdict::Pass }
+        });
+        let change = async {
+            read.fired().await;
+            other.set_data("/a", "new").await.expect("a change");
+            read.end();
+        };
+        let mut applier = Applier::new(&zk);
+        let (data, acl, mode) = (Some(Bytes::new()), Acl::open_unsafe(), CreateMode::Persistent);
+        let create = NodeChange::Create { path: "/a".to_owned(), data, acl, mode, ttl: None };
+        applier.push(create).await.expect("room");
+        let (applied, ()) = tokio::join!(applier.flush(), change);
+        let failure = applied.expect_err("a refusal");
+        assert!(failure.may_have_applied(), "{failure:?}");
+    }
+
+    #[tokio::test]
+    async fn acls_that_were_set_are_counted_after_a_failure() {
+        let server = TestServer::start().await;
+        let zk = connected(&server).await;
+        let mut applier = Applier::new(&zk);
+        for (path, version) in [("/a", 7), ("/b", 0)] {
+            zk.create(path).await.expect("a node");
+            let set = applier.set_acl(path.to_owned(), Acl::read_unsafe(), version);
+            set.await.expect("room");
+        }
+        let failure = applier.flush().await.expect_err("another version");
+        assert!(matches!(failure, Error::Interrupted { changes: 1, .. }), "{failure:?}");
+    }
 
     #[test]
     fn burns_fit_into_transactions() {
