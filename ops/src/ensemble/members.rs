@@ -11,7 +11,7 @@ use zk_curator::ensemble::{EnsembleConfig, EnsembleServer};
 use super::notes::ProbeNote;
 use super::probe::{self, ProbeReport, ProbeResult, ProbedServer};
 use super::target::{EnsembleProbe, FrameworkSource};
-use super::words::{ConfResponse, FourLetterWord};
+use super::words::{ConfResponse, FourLetterWord, ServerMode};
 use crate::error::Error;
 
 /// The time limit of a session that only reads the configuration.
@@ -36,6 +36,14 @@ impl EnsembleMembers {
         let config = self.config.as_ref()?;
         let voters = config.servers.iter().filter(|server| !server.observer).count();
         (voters > 0).then_some(voters)
+    }
+
+    /// Returns `true` if these reports are of all servers: every member has an address, and the
+    /// members are known, or there is only a standalone server.
+    pub(crate) fn are_all(&self, reports: &[ProbeReport]) -> bool {
+        let is_alone = |report: &ProbeReport| report.mode() == Some(ServerMode::Standalone);
+        let are_alone = !reports.is_empty() && reports.iter().all(is_alone);
+        self.unknown.is_empty() && (self.config.is_some() || are_alone)
     }
 
     /// Returns a note about the members that were not asked.
@@ -70,29 +78,45 @@ impl EnsembleProbe<'_> {
         self.options().check()?;
         let asked = self.named()?;
         let reports = probe::ask_all(&asked, &[FourLetterWord::Conf], self.options()).await;
-        let configs = reports.iter().filter_map(|report| report.conf.as_ref().ok());
-        let configs: Vec<_> = configs.filter_map(|conf| config(&conf.membership())).collect();
-        let config =
-            match configs.into_iter().max_by_key(|config| (config.servers.len(), config.version)) {
-                Some(config) => Some(config),
-                None if reports.iter().any(|report| could_tell(&report.conf)) => {
-                    read(self.source()).await
-                }
-                None => None,
-            };
+        let config = match newest(&reports) {
+            Some(config) => Some(config),
+            None if reports.iter().any(|report| could_tell(&report.conf)) => {
+                read(self.source()).await
+            }
+            None => {
+                let is_alone = reports.iter().any(|report| report.conf.is_ok());
+                is_alone.then(EnsembleConfig::default)
+            }
+        };
         let addresses = resolve(&reports, config.as_ref()).await;
         let (servers, unknown) = merge(&reports, config.as_ref(), &addresses);
         Ok(EnsembleMembers { servers, config, unknown })
     }
 }
 
-/// Returns `true` if the server is there, and did not tell its configuration.
-fn could_tell(conf: &ProbeResult<ConfResponse>) -> bool {
-    conf.as_ref().is_err_and(|trouble| !trouble.is_unreachable())
+/// Returns the newest configuration with members that a server tells. A server that is cut off may
+/// still tell an older one.
+fn newest(reports: &[ProbeReport]) -> Option<EnsembleConfig> {
+    let configs = reports.iter().filter_map(|report| config(report.conf.as_ref().ok()?));
+    let configs = configs.filter(|config| !config.servers.is_empty());
+    configs.max_by_key(|config| (config.version, config.servers.len()))
 }
 
-fn config(membership: &str) -> Option<EnsembleConfig> {
-    EnsembleConfig::parse(membership.as_bytes()).ok()
+/// Returns `true` if the server is there, may be a member, and did not tell the members: admin
+/// servers, ZooKeeper 3.4 and ClickHouse Keeper never do. The id of a standalone server is 0.
+fn could_tell(conf: &ProbeResult<ConfResponse>) -> bool {
+    match conf {
+        Ok(conf) => conf.server_id().is_some_and(|id| id > 0),
+        Err(trouble) => !trouble.is_unreachable(),
+    }
+}
+
+/// Returns the members that a server tells, with the version of their configuration.
+fn config(conf: &ConfResponse) -> Option<EnsembleConfig> {
+    let mut config = EnsembleConfig::parse(conf.membership().as_bytes()).ok()?;
+    let version = conf.settings.get("version");
+    config.version = version.and_then(|version| i64::from_str_radix(version, 16).ok());
+    Some(config)
 }
 
 async fn read(source: Option<&dyn FrameworkSource>) -> Option<EnsembleConfig> {
@@ -186,6 +210,7 @@ fn is_at(report: &ProbeReport, (host, port): &Address, addresses: &MemberAddress
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ensemble::trouble::ProbeTrouble;
 
     fn named(host: &str, port: u16, id: Option<u64>) -> ProbeReport {
         let mut report = ProbeReport::empty(ProbedServer::new(host, port));
@@ -237,6 +262,34 @@ mod tests {
         let members = EnsembleMembers { unknown: vec![2, 3], ..EnsembleMembers::default() };
         let note = members.note().expect("a note").to_string();
         assert!(note.starts_with("server.2, server.3 without a client port"), "{note}");
+    }
+
+    fn told(conf: &str) -> ProbeReport {
+        let mut report = ProbeReport::empty(ProbedServer::new("zk1", 2181));
+        report.conf = Ok(ConfResponse::parse(conf).expect("settings"));
+        report
+    }
+
+    #[test]
+    fn the_newest_configuration_is_known() {
+        let old = "server.1=a:1:2;5\nserver.2=b:1:2;5\nserver.3=c:1:2;5\nversion=1ff\n";
+        let new = "server.1=a:1:2;5\nversion=200\n";
+        let found = newest(&[told(old), told(new), told("tickTime=2000")]);
+        let found = found.expect("a configuration");
+        assert_eq!((found.version, found.servers.len()), (Some(0x200), 1));
+        assert_eq!(newest(&[told("tickTime=2000")]), None);
+    }
+
+    #[test]
+    fn members_without_a_list_are_not_standalone() {
+        // ClickHouse Keeper, ZooKeeper 3.4 and the admin server have a setting for the id only.
+        for (conf, may_be_member) in
+            [("server_id=3", true), ("serverId=1\ninitLimit=10", true), ("serverId=0", false)]
+        {
+            assert_eq!(could_tell(&told(conf).conf), may_be_member, "{conf}");
+        }
+        let refused = could_tell(&Err(ProbeTrouble::NotListed));
+        assert!(refused && !could_tell(&Err(ProbeTrouble::Late)));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub enum ProbeNote {
         /// The ids of the members.
         members: Vec<u64>,
     },
+    /// No server told the members of the ensemble, so only the named servers were asked.
+    MembersUnknown,
     /// No server was asked.
     NotAsked {
         /// The reason.
@@ -59,6 +61,9 @@ impl fmt::Display for ProbeNote {
                 let note =
                     "without a client port in the configuration: name it in the connect string";
                 write!(f, "{} {note}", member_names(members))
+            }
+            Self::MembersUnknown => {
+                f.write_str("no server tells the members: name all of them in the connect string")
             }
             Self::NotAsked { error } => error.fmt(f),
         }

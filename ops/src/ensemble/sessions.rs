@@ -90,13 +90,17 @@ pub async fn sessions(probe: &EnsembleProbe<'_>) -> Result<EnsembleSessions, Err
 }
 
 /// Joins the responses of the servers of an ensemble, as [`join`] does. Members without a known
-/// address were not asked: there is a note about them, and they may have connections.
+/// address were not asked, nor were others if the members are not known: there is a note about
+/// them, and they may have connections.
 #[must_use]
 pub fn of_members(members: &EnsembleMembers, reports: &[ProbeReport]) -> EnsembleSessions {
     let mut sessions = join(reports);
-    if let Some(note) = members.note() {
-        sessions.notes.push(note);
+    sessions.notes.extend(members.note());
+    if !members.are_all(reports) {
         sessions.all_connections = false;
+        if members.config.is_none() {
+            sessions.notes.push(ProbeNote::MembersUnknown);
+        }
     }
     sessions
 }
@@ -200,6 +204,8 @@ fn add_connections(sessions: &mut BTreeMap<SessionId, EnsembleSession>, report: 
 
 #[cfg(test)]
 mod tests {
+    use zk_curator::ensemble::EnsembleConfig;
+
     use super::*;
     use crate::ensemble::health::tests::serving;
     use crate::ensemble::words::{ConfResponse, ServerMode};
@@ -276,6 +282,27 @@ mod tests {
         servers[1].cons = Ok(words::connections(" /old:1[1](recved=1,sid=0x11,est=5)"));
         let sessions = join(&servers);
         assert_eq!(sessions.by_id[&SessionId::new(0x11)].address.as_deref(), Some("new:1"));
+    }
+
+    #[test]
+    fn servers_that_are_not_known_may_have_connections() {
+        let answering = |mode| {
+            let mut report = serving(1, mode, 9);
+            report.cons = Ok(Vec::new());
+            [report]
+        };
+        let (alone, follower) =
+            (answering(ServerMode::Standalone), answering(ServerMode::Follower));
+        let known =
+            EnsembleMembers { config: Some(EnsembleConfig::default()), ..Default::default() };
+        let unknown = EnsembleMembers::default();
+        for (members, reports, are_all) in
+            [(&known, &follower, true), (&unknown, &alone, true), (&unknown, &follower, false)]
+        {
+            let sessions = of_members(members, reports);
+            assert_eq!(sessions.all_connections, are_all, "{reports:?}");
+            assert_eq!(sessions.notes.is_empty(), are_all, "{:?}", sessions.notes);
+        }
     }
 
     #[test]

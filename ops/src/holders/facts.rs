@@ -87,8 +87,7 @@ impl SessionFacts {
         for _ in 0..2 {
             let (members, reports) =
                 probe.survey(&[FourLetterWord::Srvr, FourLetterWord::Wchp]).await?;
-            let is_complete = members.note().is_none();
-            if !is_complete || reports.iter().any(|report| report.wchp.is_err()) {
+            if !members.are_all(&reports) || reports.iter().any(|report| report.wchp.is_err()) {
                 self.details.notes.extend(notes(&reports));
                 return Ok(());
             }
