@@ -19,12 +19,13 @@ const LARGE_DIRECTORY: u64 = 10 << 30;
 /// The greatest packet of servers that do not tell it: the default of `jute.maxbuffer`.
 pub(crate) const MAX_PACKET: u64 = 0xf_ffff;
 
-/// Returns the greatest packet that all servers accept.
+/// Returns the greatest packet that all servers accept. A server without the setting, or that does
+/// not tell it, is assumed to have the default.
 pub(crate) fn max_packet<'a>(
     settings: impl Iterator<Item = &'a ProbeResult<AdminSettings>>,
 ) -> u64 {
-    let told = settings.flatten().filter_map(|settings| settings.max_packet);
-    told.min().unwrap_or(MAX_PACKET)
+    let own = |settings: &ProbeResult<AdminSettings>| settings.as_ref().ok()?.max_packet;
+    settings.map(|settings| own(settings).unwrap_or(MAX_PACKET)).min().unwrap_or(MAX_PACKET)
 }
 
 /// Returns the findings of the metrics and of `conf`.
