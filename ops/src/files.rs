@@ -76,13 +76,17 @@ impl TemporaryFile {
         self.is_kept = true;
     }
 
-    /// Moves the file to its final path, where it replaces another one.
+    /// Moves the file to its final path, where it replaces another one. After that, the new name
+    /// outlives a crash of the system, if the data were synced before.
     ///
     /// # Errors
-    /// Those of the operating system. The file is removed.
+    /// Those of the operating system. The file is removed, unless it was moved before.
     pub fn publish(mut self, target: &Path) -> io::Result<()> {
         std::fs::rename(&self.path, target)?;
         self.keep();
+        // Other systems do not sync folders.
+        #[cfg(unix)]
+        sync_folder_of(target)?;
         Ok(())
     }
 }
@@ -94,6 +98,19 @@ impl Drop for TemporaryFile {
             drop(std::fs::remove_file(&self.path));
         }
     }
+}
+
+/// Writes the names in the folder of a file to the disk.
+#[cfg(unix)]
+fn sync_folder_of(file: &Path) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // A folder may be writable without being readable.
+    let Ok(folder) = File::open(folder.unwrap_or_else(|| Path::new("."))) else { return Ok(()) };
+    folder.sync_all().or_else(|error| match error.kind() {
+        // Some file systems cannot sync folders.
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// Creates a folder that does not exist yet, with the mode 0700.
@@ -137,6 +154,15 @@ mod tests {
             assert_eq!((temporary.path().parent(), mode & 0o777), (target.parent(), 0o600));
         }
         assert_ne!(files[0].0.path(), files[1].0.path());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_folder_of_a_file_is_synced() {
+        let hidden = Path::new("/none/none/file");
+        for file in [&*std::env::temp_dir().join("file"), Path::new("file"), hidden] {
+            assert!(sync_folder_of(file).is_ok(), "{}", file.display());
+        }
     }
 
     #[test]
