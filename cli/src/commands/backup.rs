@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{CommandOutput, TextReport};
 use crate::progress::ProgressLine;
+use crate::stop::{Handled, Stops};
 use crate::unreadable::{self, NameUnreadable};
 use crate::{path, transfer};
 
@@ -52,11 +53,22 @@ impl BackupCommand {
         if self.require_exact {
             backup = backup.exact_only();
         }
-        let summary = if is_stdout {
-            backup.write_to(zk, &mut io::stdout()).await?
-        } else {
-            backup.write(zk, &self.file).await?
+        let (mut stops, handled) = (Stops::catch()?, Handled::begin());
+        let mut stdout = io::stdout();
+        let written = async {
+            if is_stdout {
+                backup.write_to(zk, &mut stdout).await
+            } else {
+                backup.write(zk, &self.file).await
+            }
         };
+        let summary = tokio::select! {
+            biased;
+            // Dropping the backup removes its part of a file, which has the data of the nodes.
+            stop = stops.next() => return Ok(Exit::of_command(stop.code()).into()),
+            written = written => written?,
+        };
+        drop(handled);
         drop(progress);
         warn(app, &summary);
         let BackupSummary { trailer, unreadable, ephemerals, masked, published, .. } = summary;

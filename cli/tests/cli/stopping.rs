@@ -1,9 +1,11 @@
 //! Signals to commands, to the programs that they run, and to the shell.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::Child;
+use zk_curator_testing::{OpCode, Verdict};
 
 use crate::running::{file_with, gone};
 use crate::support::{Zkc, end, signal};
@@ -51,6 +53,28 @@ async fn cron_kills_a_command_that_does_not_end() {
     assert_eq!(end(cron, "").await.code, 0);
     let slots = zkc.run(&["cron", "ls", "/cron", "-o", "json"]).await.json();
     assert_eq!(slots[0]["state"], "failed");
+}
+
+#[tokio::test]
+async fn a_backup_that_is_stopped_leaves_no_file() {
+    for (stop, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let zkc = Zkc::start().await;
+        zkc.run(&["create", "/a", "secret"]).await.ok();
+        let rule = zkc.server.rule(|request| {
+            let is_acl = request.is(OpCode::GetAcl);
+            if is_acl { Verdict::Delay(Duration::from_secs(600)) } else { Verdict::Pass }
+        });
+        std::fs::create_dir(zkc.file("folder")).expect("a folder");
+        let mut backup = zkc.command(&["backup", "/a", "folder/a.zkb"]);
+        let backup = backup.spawn().expect("zkc");
+        rule.fired().await;
+        let files = || std::fs::read_dir(zkc.file("folder")).expect("a folder").count();
+        assert_eq!(files(), 1, "the part of the file");
+        signal(&backup, stop).await;
+        rule.end();
+        assert_eq!(end(backup, "").await.code, code, "{stop}");
+        assert_eq!(files(), 0, "{stop}");
+    }
 }
 
 #[tokio::test]
