@@ -110,7 +110,11 @@ impl ConfigVerb {
                 tokio::pin!(stop);
                 for _ in 0..count.unwrap_or(usize::MAX) {
                     tokio::select! {
-                        snapshot = follow.next() => app.out().print(&one_line(&snapshot?).into())?,
+                        snapshot = follow.next() => {
+                            if !app.out().print_next(&one_line(&snapshot?).into())? {
+                                break;
+                            }
+                        }
                         interrupted = &mut stop => {
                             interrupted?;
                             break;

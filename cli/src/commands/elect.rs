@@ -89,7 +89,7 @@ impl Elect {
             return tokio::select! {
                 biased;
                 _ = signals.end() => Ok(CommandOutput::nothing()),
-                failure = self.print_leaders(app, zk) => Err(failure),
+                printed = self.print_leaders(app, zk) => printed.map(|()| CommandOutput::nothing()),
             };
         }
         // It may ask for a confirmation, which Ctrl-C ends.
@@ -194,12 +194,12 @@ impl Elect {
         Ok(supervise(hold, group, plan, signals, talk).await)
     }
 
-    /// Prints each leader, until it fails.
-    async fn print_leaders(&self, app: &App, zk: &CuratorFramework) -> CommandFailure {
+    /// Prints each leader, until the reader of the pipe is gone.
+    async fn print_leaders(&self, app: &App, zk: &CuratorFramework) -> Result<(), CommandFailure> {
         let mut leaders = LeaderLatch::new(zk, &self.path).observe();
         loop {
-            let answer = match leaders.next().await {
-                Ok(Some(leader)) => {
+            let answer = match leaders.next().await? {
+                Some(leader) => {
                     let (id, token) = (leader.label_str(), leader.fencing_token);
                     let value = json!({
                         "leader": id,
@@ -211,11 +211,10 @@ impl Elect {
                         .names([id])
                         .in_one_line()
                 }
-                Ok(None) => TextReport::new("none", json!({ "leader": null })).in_one_line(),
-                Err(error) => return error.into(),
+                None => TextReport::new("none", json!({ "leader": null })).in_one_line(),
             };
-            if let Err(failure) = app.out().print(&answer.into()) {
-                return failure;
+            if !app.out().print_next(&answer.into())? {
+                return Ok(());
             }
         }
     }

@@ -98,7 +98,9 @@ impl GroupVerb {
                 loop {
                     tokio::select! {
                         event = events.next() => {
-                            app.out().print(&told(&event?).in_one_line().into())?;
+                            if !app.out().print_next(&told(&event?).in_one_line().into())? {
+                                return Ok(CommandOutput::nothing());
+                            }
                         }
                         interrupted = &mut stop => {
                             interrupted?;

@@ -39,8 +39,8 @@ pub(crate) struct WatchCommand {
 }
 
 impl WatchCommand {
-    /// Prints changes until Ctrl-C. After a reconnect, prints the period in which several changes
-    /// of a node may have been merged into one.
+    /// Prints changes until Ctrl-C, or until the reader of the pipe is gone. After a reconnect,
+    /// prints the period in which several changes of a node may have been merged into one.
     pub(crate) async fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let zk = app.zk().await?;
         let builder = if self.recursive {
@@ -73,8 +73,10 @@ impl WatchCommand {
                     gap.get_or_insert_with(|| (time::now_ms(), 0));
                 }
                 CacheEvent::Fresh { .. } => {
-                    if let Some((since, changes)) = gap.take() {
-                        app.out().print(&gap_report(since, time::now_ms(), changes))?;
+                    if let Some((since, changes)) = gap.take()
+                        && !app.out().print_next(&gap_report(since, time::now_ms(), changes))?
+                    {
+                        return Ok(());
                     }
                 }
                 _ => {}
@@ -83,9 +85,9 @@ impl WatchCommand {
                 if let Some((_, changes)) = &mut gap {
                     *changes += 1;
                 }
-                self.tell(app, &change).await?;
+                let is_told = self.tell(app, &change).await?;
                 left -= 1;
-                if left == 0 {
+                if !is_told || left == 0 {
                     return Ok(());
                 }
             }
@@ -93,13 +95,14 @@ impl WatchCommand {
         Ok(())
     }
 
-    async fn tell(&self, app: &App, change: &ObservedChange) -> Result<(), CommandFailure> {
+    /// Returns `false` if nobody reads the changes any more.
+    async fn tell(&self, app: &App, change: &ObservedChange) -> Result<bool, CommandFailure> {
         let value = change.value();
         match &self.exec {
-            Some(program) => execute(program, &value).await,
+            Some(program) => execute(program, &value).await.map(|()| true),
             None => {
                 let text = change.text(self.data);
-                app.out().print(&TextReport::new(text, value).in_one_line().into())
+                app.out().print_next(&TextReport::new(text, value).in_one_line().into())
             }
         }
     }

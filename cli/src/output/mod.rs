@@ -339,14 +339,26 @@ impl Out {
 
     /// Prints an answer. Succeeds if the reader of a pipe is gone.
     pub(crate) fn print(&self, answer: &CommandOutput) -> Result<(), CommandFailure> {
-        let mut stdout = BufWriter::new(io::stdout().lock());
-        let written = self.write(&mut stdout, answer).and_then(|()| stdout.flush());
-        match written {
+        match self.write_to_stdout(answer) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
             // Nobody has it.
             Err(error) if answer.is_needed() => Err(error.into()),
             _ => Ok(()),
         }
+    }
+
+    /// Prints one of the answers of a command that has no end of its own. Returns `false` if the
+    /// reader of the pipe is gone: then nothing else will be read.
+    pub(crate) fn print_next(&self, answer: &CommandOutput) -> Result<bool, CommandFailure> {
+        match self.write_to_stdout(answer) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            written => written.map(|()| true).map_err(CommandFailure::from),
+        }
+    }
+
+    fn write_to_stdout(&self, answer: &CommandOutput) -> io::Result<()> {
+        let mut stdout = BufWriter::new(io::stdout().lock());
+        self.write(&mut stdout, answer).and_then(|()| stdout.flush())
     }
 
     /// Returns an answer as it is printed.

@@ -30,6 +30,35 @@ async fn documents_of_a_stream_are_separated() {
 }
 
 #[tokio::test]
+async fn a_stream_ends_when_its_reader_is_gone() {
+    let zkc = Zkc::start().await;
+    zkc.run(&["create", "/a", "1"]).await.ok();
+    let (watch, set) = (["watch", "/a", "--initial"], ["config", "set", "/conf"]);
+    let (join, lead) = (["group", "join", "/group", "a"], ["elect", "/leader", "--id", "a"]);
+    let with = |begin: &[&'static str], rest: &[&'static str]| [begin, rest].concat();
+    for (command, changes) in [
+        (&watch[..], [vec!["set", "/a", "2"], vec!["set", "/a", "3"]]),
+        (&["config", "follow", "/conf"], [with(&set, &["x=1"]), with(&set, &["x=2"])]),
+        (&["group", "follow", "/group"], [with(&join, &["--", "true"]), vec!["ls", "/"]]),
+        (&["elect", "/leader", "--observe"], [with(&lead, &["--", "true"]), vec!["ls", "/"]]),
+    ] {
+        let mut stream = std::pin::pin!(zkc.run_with_closed_pipe(command));
+        let outcome = loop {
+            let change = async {
+                for change in &changes {
+                    zkc.run(change).await.ok();
+                }
+            };
+            tokio::select! {
+                outcome = &mut stream => break outcome,
+                () = change => {}
+            }
+        };
+        assert_eq!(outcome.code, 0, "{command:?}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_shell_uses_its_options_for_all_lines() {
     let zkc = Zkc::start().await;
     zkc.run(&["create", "/a", "1"]).await.ok();
