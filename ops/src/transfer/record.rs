@@ -76,6 +76,13 @@ impl TransferRecord {
         }
     }
 
+    /// Returns the bytes of its texts and of its data, as in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let acl: usize = self.acl.iter().map(|acl| acl.scheme.len() + acl.id.len()).sum();
+        let entries = self.acl.len() * size_of::<Acl>();
+        self.path.len() + self.data.as_ref().map_or(0, Bytes::len) + acl + entries
+    }
+
     /// Returns `true` if the server has hidden passwords of the ACL, because the client of the
     /// backup lacked the permission ADMIN. Such a list admits nobody.
     pub(crate) fn has_masked_acl(&self) -> bool {
@@ -297,6 +304,17 @@ pub(crate) mod tests {
         assert!(TransferRecord::parse(without_data.as_bytes()).is_err());
         let null = good.replace(r#"{"text":""}"#, "null");
         assert_eq!(TransferRecord::parse(null.as_bytes()).unwrap().data, None);
+    }
+
+    #[test]
+    fn the_size_of_a_node_is_not_only_that_of_its_data() {
+        let of = |path: &str, acl: &str| {
+            let acl = vec![Acl::new(Permissions::ALL, "digest", acl)];
+            TransferRecord::new(path.to_owned(), None, acl, &Stat::default()).bytes()
+        };
+        let long = "x".repeat(1_000);
+        assert!(of(&format!("/{long}"), "") > 1_000 && of("/a", &long) > 1_000);
+        assert!(of("/a", "ann") < 1_000);
     }
 
     #[test]

@@ -468,7 +468,7 @@ impl<'a> RestoreRun<'a> {
             }
             let Some(target) = self.target(&record.path) else { continue };
             record.path = target;
-            bytes += record.data.as_ref().map_or(0, Bytes::len);
+            bytes += record.bytes();
             items.push(RestoreItem { record, is_parent_only });
         }
         Ok(items)
