@@ -158,16 +158,19 @@ fn add_expiry(sessions: &mut BTreeMap<SessionId, EnsembleSession>, leader: &Prob
     if ends.iter().any(|(_, other, ..)| other != zone) {
         return;
     }
-    let heard = ends.iter().filter_map(|(_, _, end, timeout)| Some(end - (*timeout)? - tick));
+    let heard = ends.iter().filter_map(|(_, _, end, timeout)| {
+        let heard = end.saturating_sub((*timeout)?);
+        Some(heard.saturating_sub(tick))
+    });
     let Some(now) = heard.max() else { return };
     let duration = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or_default());
     for (id, _, end, timeout) in &ends {
         let Some(session) = sessions.get_mut(id) else { continue };
         // Ends are told to the second.
         let latest = end + 999;
-        session.within = Some(duration(latest - now));
+        session.within = Some(duration(latest.saturating_sub(now)));
         if let Some(timeout) = timeout {
-            let silent = duration(now - (latest - timeout));
+            let silent = duration(now.saturating_sub(latest.saturating_sub(*timeout)));
             session.silent = session.silent.max(Some(silent));
         }
     }
@@ -273,6 +276,20 @@ mod tests {
             assert_eq!(sessions.by_id[&SessionId::new(0x12)].within, None);
             assert_eq!(sessions.by_id[&SessionId::new(0x12)].silent, Some(Duration::ZERO));
         }
+    }
+
+    #[test]
+    fn every_time_of_a_server_is_possible() {
+        let most = i64::MAX.to_string();
+        let sessions = expiring("UTC", &format!("tickTime={most}"));
+        assert!(sessions.by_id[&SessionId::new(0x12)].within.is_some());
+        let mut leader = serving(1, ServerMode::Leader, 9);
+        leader.conf = Ok(ConfResponse::parse(&format!("tickTime={most}")).expect("settings"));
+        leader.dump = Ok(words::dump(
+            "Session Sets (1)/(1):\n1 expire at Thu Dec 31 23:59:58 UTC 2026:\n\t0x12\n",
+        ));
+        leader.cons = Ok(words::connections(&format!(" /b:1[1](sid=0x12,to={most})\n")));
+        assert!(join(&[leader]).by_id[&SessionId::new(0x12)].silent.is_some());
     }
 
     #[test]
