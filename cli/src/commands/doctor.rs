@@ -44,9 +44,6 @@ impl Doctor {
             findings.extend(nodes.findings);
             unreadable = nodes.unreadable;
         }
-        if let Some(note) = servers.members.note() {
-            app.out().say(format!("note: {}", probe::note(&note)));
-        }
         if findings.is_empty() {
             app.out().say("no findings");
         }

@@ -57,7 +57,7 @@ impl Status {
             rows.push(row(&reports, report));
         }
         let say = |note: &ProbeNote| app.out().say(format!("note: {}", probe::note(note)));
-        members.note().iter().for_each(say);
+        members.note_beside(&reports).iter().for_each(say);
         // Not a fault of the ensemble: the columns are empty.
         let refused = reports.iter().filter(|report| report.srvr.is_ok() && report.mntr.is_err());
         let notes = refused.flat_map(|report| ensemble::notes(std::slice::from_ref(report)));

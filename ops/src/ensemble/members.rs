@@ -52,6 +52,14 @@ impl EnsembleMembers {
         let members = self.unknown.clone();
         (!members.is_empty()).then_some(ProbeNote::NoAddress { members })
     }
+
+    /// Returns a note about servers that may exist in addition to those of these reports: about the
+    /// members that were not asked, or that the members are not known.
+    #[must_use]
+    pub fn note_beside(&self, reports: &[ProbeReport]) -> Option<ProbeNote> {
+        let is_unknown = self.config.is_none() && !self.are_all(reports);
+        self.note().or_else(|| is_unknown.then_some(ProbeNote::MembersUnknown))
+    }
 }
 
 impl EnsembleProbe<'_> {
@@ -211,6 +219,7 @@ fn is_at(report: &ProbeReport, (host, port): &Address, addresses: &MemberAddress
 mod tests {
     use super::*;
     use crate::ensemble::trouble::ProbeTrouble;
+    use crate::ensemble::words::SrvrResponse;
 
     fn named(host: &str, port: u16, id: Option<u64>) -> ProbeReport {
         let mut report = ProbeReport::empty(ProbedServer::new(host, port));
@@ -290,6 +299,27 @@ mod tests {
         }
         let refused = could_tell(&Err(ProbeTrouble::NotListed));
         assert!(refused && !could_tell(&Err(ProbeTrouble::Late)));
+    }
+
+    #[test]
+    fn servers_beside_those_that_were_asked_are_noted() {
+        let report = |mode| {
+            let mut report = ProbeReport::empty(ProbedServer::new("zk1", 2181));
+            report.srvr = Ok(SrvrResponse { mode: Some(mode), ..SrvrResponse::default() });
+            [report]
+        };
+        let (alone, follower) = (report(ServerMode::Standalone), report(ServerMode::Follower));
+        let mut members = EnsembleMembers::default();
+        assert!(members.note_beside(&alone).is_none());
+        for reports in [&follower[..], &[]] {
+            let note = members.note_beside(reports);
+            assert!(matches!(note, Some(ProbeNote::MembersUnknown)), "{note:?}");
+        }
+        members.config = Some(EnsembleConfig::default());
+        assert!(members.note_beside(&follower).is_none());
+        members.unknown = vec![2];
+        let note = members.note_beside(&follower);
+        assert!(matches!(note, Some(ProbeNote::NoAddress { .. })), "{note:?}");
     }
 
     #[test]

@@ -95,13 +95,8 @@ pub async fn sessions(probe: &EnsembleProbe<'_>) -> Result<EnsembleSessions, Err
 #[must_use]
 pub fn of_members(members: &EnsembleMembers, reports: &[ProbeReport]) -> EnsembleSessions {
     let mut sessions = join(reports);
-    sessions.notes.extend(members.note());
-    if !members.are_all(reports) {
-        sessions.all_connections = false;
-        if members.config.is_none() {
-            sessions.notes.push(ProbeNote::MembersUnknown);
-        }
-    }
+    sessions.notes.extend(members.note_beside(reports));
+    sessions.all_connections &= members.are_all(reports);
     sessions
 }
 

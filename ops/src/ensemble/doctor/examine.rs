@@ -52,7 +52,7 @@ pub struct DoctorReport {
     pub members: EnsembleMembers,
     /// The findings: first those about several servers or their words, the most severe first.
     pub findings: Vec<DoctorFinding>,
-    /// The admin servers that did not help.
+    /// The admin servers that did not help, and servers that may exist and were not examined.
     pub notes: Vec<ProbeNote>,
     /// The greatest packet that all servers accept, in bytes: their `jute.maxbuffer`.
     pub max_packet: u64,
@@ -99,12 +99,16 @@ fn has_errors(findings: &[DoctorFinding]) -> bool {
 /// As of [`EnsembleProbe::members`]. A server that does not respond is a finding.
 pub async fn examine(probe: &EnsembleProbe<'_>) -> Result<DoctorReport, Error> {
     let (members, reports) = probe.survey(&WORDS).await?;
-    examine_reports(probe, members, &reports).await
+    let note = members.note_beside(&reports);
+    let mut report = examine_reports(probe, members, &reports).await?;
+    report.notes.extend(note);
+    Ok(report)
 }
 
 /// Examines the servers by responses to [`WORDS`] that are there already. `reports` has a report
 /// for each of the `members`. Asks the admin servers of the probe for the settings that no word
-/// tells. Otherwise it does the same as [`examine`].
+/// tells. Otherwise it does the same as [`examine`], without a note about servers that have no
+/// report, as [`note_beside`](EnsembleMembers::note_beside) returns it.
 ///
 /// # Errors
 /// [`InvalidConnectString`](Error::InvalidConnectString).
