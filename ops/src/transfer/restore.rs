@@ -371,14 +371,15 @@ impl<'a> RestoreRun<'a> {
         while let Some(found) = walk.next(self.zk).await? {
             for source::SourceNode { record, .. } in found {
                 let path = record.path;
-                // Ephemeral nodes belong to live sessions, and keep their ancestors.
-                if record.kind.is_ephemeral() {
-                    kept.extend(path::ancestors(&path));
-                } else if path != self.to
+                let is_extra = path != self.to
                     && !self.known.contains(&path)
-                    && !unread.iter().any(|unread| path::is_within(&path, unread))
-                    && self.matches(&path::moved(&path, &self.to, &self.from))
-                {
+                    && !unread.iter().any(|unread| path::is_within(&path, unread));
+                let is_selected = self.matches(&path::moved(&path, &self.to, &self.from));
+                // Ephemeral nodes belong to live sessions. They and the others that are not
+                // selected keep their ancestors.
+                if record.kind.is_ephemeral() || is_extra && !is_selected {
+                    kept.extend(path::ancestors(&path));
+                } else if is_extra {
                     plan.extras.push((path, record.version));
                 }
             }

@@ -130,6 +130,19 @@ async fn nodes_that_the_file_lacks_are_deleted_on_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn additional_nodes_stay_above_those_that_do_not_match() {
+    let (server, scratch) = (TestServer::start().await, Scratch::new());
+    let zk = connected(&server).await;
+    create(&zk, &[("/a/b", "")]).await;
+    let file = scratch.file();
+    zkc(&server, &["backup", "/a", &file]).await.code(0);
+    create(&zk, &[("/a/x/y", ""), ("/a/z", "")]).await;
+    let delete = ["restore", &file, "--only", "/a/*", "--delete-extra", "-y"];
+    zkc(&server, &delete).await.code(0).says("- 1");
+    assert_eq!(server.probe().children("/a"), ["b", "x"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn additional_nodes_stay_above_what_may_not_be_read() {
     let (server, scratch) = (TestServer::start().await, Scratch::new());
     let zk = connected(&server).await;
