@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zk_curator::{CreateMode, CuratorFramework, Error, Stat, Version};
 
 use crate::live::Hub;
-use crate::security::{ChangePermit, NodeChange, audited};
+use crate::security::{ChangePermit, NodeChange, PendingRecord};
 
 /// The means to change nodes.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +24,9 @@ impl Changes<'_> {
     ) -> Result<Stat, Error> {
         let change =
             NodeChange { operation: "set", path, version: version.exactly(), bytes: data.len() };
+        let record = PendingRecord::new(self.permit, change);
         let written = self.zk.set_data(path, data).uncompressed().version(version).await;
-        self.done(change, written)
+        self.done(record, path, written)
     }
 
     /// Creates a node, and returns its path and its stat.
@@ -36,19 +37,30 @@ impl Changes<'_> {
         mode: CreateMode,
     ) -> Result<(String, Stat), Error> {
         let change = NodeChange { operation: "create", path, version: None, bytes: data.len() };
+        let record = PendingRecord::new(self.permit, change);
         let created = self.zk.create(path).mode(mode).data(data).uncompressed().await;
-        self.done(change, created.map(|created| (created.path, created.stat)))
+        // The server appends a number to the name of a sequential node.
+        let own = created.as_ref().map_or_else(|_| path.to_owned(), |created| created.path.clone());
+        let created = self.done(record, &own, created)?;
+        Ok((created.path, created.stat))
     }
 
     /// Deletes a node without children.
     pub(crate) async fn delete(self, path: &str, version: Version) -> Result<(), Error> {
         let change = NodeChange { operation: "delete", path, version: version.exactly(), bytes: 0 };
+        let record = PendingRecord::new(self.permit, change);
         let deleted = self.zk.delete(path).version(version).await;
-        self.done(change, deleted)
+        self.done(record, path, deleted)
     }
 
-    fn done<T>(self, change: NodeChange<'_>, result: Result<T, Error>) -> Result<T, Error> {
-        self.hub.forget(change.path);
-        audited(self.permit, change, result)
+    fn done<T>(
+        self,
+        record: PendingRecord<'_>,
+        path: &str,
+        result: Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.hub.forget(path);
+        record.end(path, &result);
+        result
     }
 }

@@ -14,7 +14,7 @@ use super::restore::{plan_of, plan_view, problem_of_refusal, token_of};
 use crate::body::read_form;
 use crate::fields::{Fields, query};
 use crate::problem::{Problem, RequestResult};
-use crate::security::{ChangePermit, NodeChange, audited};
+use crate::security::{ChangePermit, NodeChange, PendingRecord};
 use crate::state::{Web, read_only};
 use crate::transfer::{
     RestoreChoice, RestoreRefusal, RestoreTask, Upload, UploadOwner, UploadSource, complete, gone,
@@ -42,7 +42,7 @@ pub(crate) async fn data_form(
     let form = read_form(body, &headers, FIELDS).await?;
     let permit = ChangePermit::of_form(&web.keys, &visit.viewer, &form)?;
     match form.get("action") {
-        Some("apply") => apply(&web, &visit, &path, &form, &permit).await,
+        Some("apply") => apply(&web, &visit, &path, &form, permit).await,
         _ => Err(Problem::usage("The form does not say what to do.")),
     }
 }
@@ -86,7 +86,7 @@ async fn apply(
     visit: &Visit,
     path: &str,
     form: &Fields,
-    permit: &ChangePermit,
+    permit: ChangePermit,
 ) -> RequestResult<Response> {
     let id = form.get("upload").unwrap_or_default();
     let (Upload { file, source }, owner) = uploaded(web, visit, id)?;
@@ -97,42 +97,41 @@ async fn apply(
     let token = form.get("token").unwrap_or_default().to_owned();
     let (keys, upload) = (web.keys.clone(), id.to_owned());
     let (zk, redaction, here) = (web.zk.clone(), web.redaction.clone(), path.to_owned());
-    let restored = Arc::clone(&file);
+    let (restored, hub) = (Arc::clone(&file), Arc::clone(&web.hub));
     let bytes = std::fs::metadata(file.path()).map_or(0, |file| file.len());
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    // It goes on if the browser goes away: a restore that ends in the middle helps nobody.
+    // It goes on if the browser goes away, to its record: a restore that ends in the middle helps
+    // nobody.
     let applied = complete(&web.transfers, move || async move {
         let is_same = |digest: &[u8; 32]| {
             keys.are_equal(&token, &token_of(&keys, &upload, owner, choice, digest))
         };
         let task =
             RestoreTask { zk: &zk, redaction: &redaction, file: &restored, choice, here: &here };
-        task.apply(is_same).await
+        let operation = source.operation();
+        let change = NodeChange { operation, path: &here, version: None, bytes };
+        let record = PendingRecord::new(&permit, change);
+        let applied = task.apply(is_same).await;
+        hub.forget_all();
+        let applied = match applied {
+            Err(RestoreRefusal::OtherPlan) => {
+                record.withdraw();
+                return Ok(None);
+            }
+            applied => applied.map_err(problem_of_refusal),
+        };
+        record.end(applied.as_ref().map_or(here.as_str(), |(root, _)| root.as_str()), &applied);
+        applied.map(Some)
     });
-    let applied = applied.await?;
-    web.hub.forget_all();
-    let operation = source.operation();
-    let (root, nodes) = match applied {
-        Ok((root, nodes)) => {
-            let change = NodeChange { operation, path: &root, version: None, bytes };
-            let done: Result<(), Problem> = audited(permit, change, Ok(()));
-            done?;
-            (root, nodes)
-        }
-        Err(RestoreRefusal::OtherPlan) => {
-            let planned = plan_of(web, file, choice, path).await?;
-            let plan = plan_view(web, id, owner, choice, planned);
-            let notice = "Nothing was changed: the nodes, or your choices, are not those of the \
-                          plan that you have seen. This is the present plan.";
-            let page = DataPage::new(web, visit, path).await?;
-            let mut response = page.with_new_plan(plan, notice);
-            *response.status_mut() = StatusCode::CONFLICT;
-            return Ok(response);
-        }
-        Err(refusal) => {
-            let change = NodeChange { operation, path, version: None, bytes };
-            return audited(permit, change, Err(problem_of_refusal(refusal)));
-        }
+    let Some((root, nodes)) = applied.await?? else {
+        let planned = plan_of(web, file, choice, path).await?;
+        let plan = plan_view(web, id, owner, choice, planned);
+        let notice = "Nothing was changed: the nodes, or your choices, are not those of the plan \
+                      that you have seen. This is the present plan.";
+        let page = DataPage::new(web, visit, path).await?;
+        let mut response = page.with_new_plan(plan, notice);
+        *response.status_mut() = StatusCode::CONFLICT;
+        return Ok(response);
     };
     web.uploads.remove(owner, id);
     Ok(DoneChange::Restored(nodes).redirect(web, &visit.viewer, View::Tree, &root))

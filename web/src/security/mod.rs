@@ -15,7 +15,7 @@ mod sessions;
 mod streams;
 mod users;
 
-pub(crate) use audit::{NodeChange, audited};
+pub(crate) use audit::{NodeChange, PendingRecord};
 pub(crate) use auth::{Access, Authentication, Means, Viewer, cookie_of};
 pub(crate) use back_off::BackOff;
 pub(crate) use hosts::Hosts;

@@ -1,6 +1,7 @@
 //! The explorer, as a router without a listener.
 #![expect(clippy::unwrap_used, reason = "helpers of a test are not recognised as tests")]
 
+mod audit;
 mod changes;
 mod data;
 mod ensemble;
