@@ -281,10 +281,15 @@
   };
   let isLoading = false;
   let isDue = false;
-  // The page is older than the news. It is loaded again with the next ones, or without them if it is not stale.
-  const missed = () => {
+  // The page shows an older state than the one of the news, and says so. The next news are another reason to load it.
+  const outdated = (text) => {
     shown = null;
-    setTimeout(() => stream && shown === null && !staleSince && refresh(), 5000);
+    if (isFresh) show("warn", "⚠", text);
+  };
+  // It is loaded again with the next news, or without them if it is not stale.
+  const missed = () => {
+    outdated("out of date");
+    setTimeout(() => stream && shown === null && isFresh && refresh(), 5000);
   };
   const refresh = async () => {
     if (isLoading) return void (isDue = true);
@@ -293,11 +298,11 @@
       do {
         isDue = false;
         const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-        if (answer.redirected) return;
+        if (answer.redirected) return outdated("signed out");
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        if (answer.status === 404) return show("warn", "⚠", "deleted");
+        if (answer.status === 404) return outdated("deleted");
         if (answer.status >= 500 || answer.status === 429) return missed();
-        if (!answer.ok) return;
+        if (!answer.ok) return outdated("out of date");
         for (const present of document.querySelectorAll("[data-region]")) {
           const fresh = page.getElementById(present.id);
           if (fresh) replace(present, fresh);
@@ -305,6 +310,7 @@
         const counts = [document, page].map((one) => one.querySelector(".tabs .count"));
         if (counts[0] && counts[1]) counts[0].textContent = counts[1].textContent;
       } while (isDue);
+      if (isFresh) show("ok", "●", "live");
     } catch {
       // The stream says that the connection is lost.
       missed();
@@ -314,9 +320,12 @@
   };
   let shown = null;
   let stream = null;
+  // Every change is reported. The page shows all of them after it was loaded again.
+  let isFresh = false;
   const stop = () => {
     stream?.close();
     stream = null;
+    isFresh = false;
   };
   const follow = () => {
     if (stream || document.hidden) return;
@@ -324,18 +333,21 @@
     stream = new EventSource(live);
     stream.addEventListener("news", (event) => {
       const news = JSON.parse(event.data);
-      if (news.state === "fresh") show("ok", "●", "live");
-      else if (news.state === "stale") show("warn", "⚠", "stale since", Date.now() - news.stale_ms);
+      isFresh = news.state === "fresh";
+      if (isFresh) {
+        if (news.generation === shown) show("ok", "●", "live");
+      } else if (news.state === "stale") show("warn", "⚠", "stale since", Date.now() - news.stale_ms);
       else if (news.state === "unsupported") show("", "○", "not live");
       else show("", "○", "connecting");
       // The page may be older than the stream, so the first news after a connection count as a change.
-      if (news.state === "fresh" && news.generation !== shown) {
+      if (isFresh && news.generation !== shown) {
         shown = news.generation;
         refresh();
       }
     });
     stream.addEventListener("error", () => {
       shown = null;
+      isFresh = false;
       if (!staleSince) show("warn", "⚠", "no connection for", Date.now());
       if (stream?.readyState === EventSource.CLOSED) {
         stop();

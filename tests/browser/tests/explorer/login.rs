@@ -5,7 +5,7 @@ use zk_curator_browser::{Browser, BrowserError};
 use zk_curator_web::{Limits, Users, WebOptions};
 
 use super::explorer;
-use super::steps::{open, took_statuses};
+use super::steps::{client, is_live, open, took_statuses};
 use super::way::says;
 use crate::in_browser;
 
@@ -16,6 +16,11 @@ fn options() -> WebOptions {
     let users: Users = USERS.parse().expect("the line of a user");
     WebOptions::new().write(true).users(users)
 }
+
+/// Signs out as another tab of the browser does.
+const SIGN_OUT: &str = "
+const csrf = document.querySelector('[name=csrf]').value;
+return fetch('/logout', {method: 'POST', body: new URLSearchParams({csrf})}).then(() => null);";
 
 /// Sends the form of the login page, and waits for the end of the next page.
 async fn sign_in(browser: &Browser, token: &str) -> Result<(), BrowserError> {
@@ -79,5 +84,23 @@ fn too_many_attempts_are_refused_for_a_while() {
         assert_eq!(browser.url().await?, explorer.url("/help"));
         took_statuses(browser, &[403, 429]).await?;
         Ok(explorer)
+    });
+}
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_live_page_says_that_its_session_is_over() {
+    in_browser(async |browser| {
+        let explorer = explorer(options()).await?;
+        let other = client(&explorer).await?;
+        other.create("/app").await?;
+        open(browser, &explorer, "/tree/app").await?;
+        sign_in(browser, "foo").await?;
+        is_live(browser).await?;
+        browser.execute(SIGN_OUT, &[]).await?;
+        other.create("/app/first").await?;
+        browser.wait_for("#live-text", "e => e.textContent === 'signed out'").await?;
+        says(browser, "#children", "The node has no children.").await?;
+        Ok((explorer, other))
     });
 }
