@@ -351,11 +351,12 @@ impl Limits {
     }
 
     /// Sets the number of sessions of users who have signed in, from 1, and the time that each of
-    /// them lasts. Above the number, the oldest session of the user with the most sessions ends.
-    /// Default: 1,024 and 12 hours.
+    /// them lasts, at most 400 days. Above the number, the oldest session of the user with the most
+    /// sessions ends. Default: 1,024 and 12 hours.
     pub const fn sessions(mut self, open: usize, time: Duration) -> Self {
+        const LONGEST: Duration = Duration::from_secs(400 * 86_400);
         self.sessions = open;
-        self.session_time = time;
+        self.session_time = if time.as_secs() < LONGEST.as_secs() { time } else { LONGEST };
         self
     }
 
@@ -429,6 +430,14 @@ mod tests {
             let error = WebOptions::new().base_path(path).unwrap_err();
             assert_eq!(error, OptionsError::BasePath(path.to_owned()));
         }
+    }
+
+    #[test]
+    fn times_are_ones_that_the_clock_can_add() {
+        let limits = Limits::new().sessions(1, Duration::MAX).search(1, 1, Duration::MAX);
+        assert_eq!(limits.session_time, Duration::from_secs(400 * 86_400));
+        assert_eq!(limits.search.time, Duration::from_secs(86_400));
+        assert_eq!(Limits::new().sessions(1, Duration::ZERO).session_time, Duration::ZERO);
     }
 
     #[test]

@@ -30,6 +30,8 @@ struct OpenSession {
 }
 
 impl Sessions {
+    /// `lasting` is bounded by the [limits](crate::Limits::sessions): the clock cannot add every
+    /// time.
     pub(crate) fn new(keys: Keys, most: usize, lasting: Duration) -> Self {
         Self { keys, most: most.max(1), lasting, open: Locked::default() }
     }
@@ -48,9 +50,7 @@ impl Sessions {
                 None => break,
             }
         }
-        // A time that is too large for the clock is one of years.
-        let ends = now.checked_add(self.lasting).unwrap_or(now);
-        open.insert(self.code(&id), OpenSession { user, client, ends });
+        open.insert(self.code(&id), OpenSession { user, client, ends: now + self.lasting });
         id
     }
 

@@ -94,6 +94,14 @@ async fn a_token_opens_a_session() {
 }
 
 #[tokio::test]
+async fn a_session_may_last_as_long_as_one_likes() {
+    let limits = Limits::new().sessions(9, Duration::MAX);
+    let site = Site::start(options().limits(limits)).await;
+    let ann = sign_in(&site).await;
+    assert_eq!(site.get_as(&ann, "/tree").await.status, 200);
+}
+
+#[tokio::test]
 async fn signing_in_again_ends_the_previous_session() {
     let site = Site::start(options()).await;
     let before = sign_in(&site).await;
