@@ -18,8 +18,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The time after which failures are forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// Failed attempts by the address of the client. All clients whose addresses are unknown, or are
-/// too many to remember, count as one.
+/// Failed attempts by the address of the client. All clients whose addresses are unknown count as
+/// one. If there are too many to remember, the oldest failures are forgotten: a pause that all
+/// other clients share would let an attacker with many addresses keep everybody from signing in.
 #[derive(Debug)]
 pub(crate) struct BackOff {
     /// The number of failures without a pause.
@@ -43,7 +44,7 @@ impl BackOff {
     /// Returns the time for which no attempt from this address is accepted, if there is one.
     pub(crate) fn pause(&self, address: Option<IpAddr>) -> Option<Duration> {
         let failures = self.failures.lock();
-        let known = failures.get(&address.map(counted_network)).or_else(|| failures.get(&None))?;
+        let known = failures.get(&address.map(counted_network))?;
         let left = known.until.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
@@ -52,9 +53,12 @@ impl BackOff {
         let now = Instant::now();
         let mut failures = self.failures.lock();
         failures.retain(|_, known| now.saturating_duration_since(known.last) < FORGOTTEN);
-        let mut key = address.map(counted_network);
+        let key = address.map(counted_network);
         if failures.len() >= MOST && !failures.contains_key(&key) {
-            key = None;
+            let oldest = failures.iter().min_by_key(|(_, known)| known.last);
+            if let Some(oldest) = oldest.map(|(oldest, _)| *oldest) {
+                failures.remove(&oldest);
+            }
         }
         let first = Failures { count: 0, last: now, until: now };
         let known = failures.entry(key).or_insert(first);
@@ -116,11 +120,17 @@ mod tests {
     fn the_memory_is_bounded() {
         paused(async {
             let back_off = BackOff::new(0);
-            for n in 0..10_000_u32 {
-                back_off.failed(Some(IpAddr::from((0x0a00_0000 + n).to_be_bytes())));
+            let attacker = |n: u32| Some(IpAddr::from((0x0a00_0000 + n).to_be_bytes()));
+            back_off.failed(attacker(0));
+            wait::past(Duration::from_millis(100)).await;
+            for n in 1..10_000 {
+                back_off.failed(attacker(n));
             }
-            assert!(back_off.failures.lock().len() <= MOST + 1);
-            assert!(back_off.pause(address("11.0.0.1")).is_some());
+            back_off.failed(None);
+            assert_eq!(back_off.failures.lock().len(), MOST);
+            assert!(back_off.pause(attacker(0)).is_none(), "the oldest one is forgotten");
+            assert!(back_off.pause(attacker(9_999)).is_some() && back_off.pause(None).is_some());
+            assert!(back_off.pause(address("11.0.0.1")).is_none(), "others can sign in");
         });
     }
 }
