@@ -193,6 +193,8 @@ impl Journal {
         loop {
             let nodes = waiting.take(AT_ONCE);
             if nodes.is_empty() {
+                // A node that was read now may be unreadable, or one too many.
+                self.book.lock().set_partial(!known.is_complete());
                 return Ok(());
             }
             let paths: Vec<_> = nodes.iter().map(|(path, _)| path.clone()).collect();
@@ -263,7 +265,6 @@ impl Journal {
             }
         }
         known.set_complete(is_complete && !known.is_full());
-        self.book.lock().set_partial(!known.is_complete());
         Ok(())
     }
 

@@ -75,8 +75,13 @@ impl KnownNodes {
                 if !marks.is_any() {
                     return None;
                 }
-                let old = before.map_or(JournalValue::Unknown, |before| before.value);
-                found(ChangeKind::Changed, old, JournalValue::Unknown, None)
+                let (kind, absent) = match (&before, marks.created) {
+                    (None, true) => (ChangeKind::Created, JournalValue::Absent),
+                    (Some(_), true) => (ChangeKind::Replaced, JournalValue::Unknown),
+                    (_, false) => (ChangeKind::Changed, JournalValue::Unknown),
+                };
+                let old = before.map_or(absent, |before| before.value);
+                found(kind, old, JournalValue::Unknown, None)
             }
         }
     }
@@ -144,6 +149,10 @@ mod tests {
         assert_eq!(
             observe(CHANGED, SeenNode::Unreadable),
             Some((ChangeKind::Changed, value("x"), unknown.clone()))
+        );
+        assert_eq!(
+            observe(CREATED, SeenNode::Unreadable),
+            Some((ChangeKind::Created, absent.clone(), unknown.clone()))
         );
         assert_eq!(
             observe(DELETED, SeenNode::Absent),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::BodyDataStream;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+use zk_curator::op::fan_out;
 use zk_curator::{Acl, Permissions};
 use zk_curator_testing::{WatchKind, paused, wait};
 use zk_curator_web::{Limits, WebOptions};
@@ -221,4 +222,18 @@ async fn nodes_that_cannot_be_read_are_named() {
     site.zk.set_data("/a", "2").await.unwrap();
     assert_eq!(events.next("change").await["path"], "/a");
     drop(unreadable.stream);
+}
+
+#[test]
+fn nodes_that_are_too_many_by_now_are_named() {
+    paused(async {
+        let site = site(Limits::new()).await;
+        let _events = Events::open(&site, "/api/v1/changes/a").await;
+        assert!(!site.get("/changes/a").await.body.contains("were not read"));
+        let creates = (0..5_000).map(|n| site.zk.create(format!("/a/{n}")));
+        assert!(fan_out(256, creates).await.iter().all(Result::is_ok));
+        wait::past(Duration::from_secs(10)).await;
+        let page = site.get("/changes/a").await.body;
+        assert!(page.contains("were not read"), "{page}");
+    });
 }
