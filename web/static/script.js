@@ -28,7 +28,7 @@
     node === "/" ? "" : node.split("/").map((name) => encodeURIComponent(name)).join("/");
   // The characters that the server marks, in names and in data.
   const INVISIBLE =
-    /[\p{Cc}\p{Cf}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\uffa0\u{e0000}-\u{e0fff}]/gu;
+    /[\p{Cc}\p{Cf}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\uffa0\u{e0000}-\u{e0fff}]/gu;
   const mark = (c) => `⟨U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
   const visible = (text) => text.replace(INVISIBLE, mark);
   const visibleData = (text) =>

@@ -72,11 +72,15 @@ fn is_invisible(c: char) -> bool {
                 | '\u{2000}'..='\u{200f}'
                 | '\u{2028}'..='\u{202f}'
                 | '\u{205f}'..='\u{206f}'
+                | '\u{2800}'
                 | '\u{3000}'
                 | '\u{3164}'
                 | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
                 | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
                 | '\u{e0000}'..='\u{e0fff}'
         )
 }
@@ -90,6 +94,8 @@ mod tests {
         assert_eq!(visible("/a\u{202e}txt.exe"), "/a⟨U+202E⟩txt.exe");
         assert_eq!(visible("a\u{200b}b\u{feff}"), "a⟨U+200B⟩b⟨U+FEFF⟩");
         assert_eq!(visible("a\tb\u{85}"), "a⟨U+0009⟩b⟨U+0085⟩");
+        assert_eq!(visible("a\u{fff9}b\u{2800}"), "a⟨U+FFF9⟩b⟨U+2800⟩");
+        assert_eq!(visible("\u{1d173}\u{1bca0}"), "⟨U+1D173⟩⟨U+1BCA0⟩");
         assert_eq!(visible(" a b "), "⟨U+0020⟩a b⟨U+0020⟩");
         assert_eq!(visible(""), "");
     }
