@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use zk_curator::internal::Locked;
 use zk_curator::{ClientInfo, CuratorFramework};
@@ -32,6 +32,10 @@ use crate::transfer::{CompareWith, Comparison, Uploads, compare, problem_of, unt
 
 /// The time for the reads and changes of one request. A person does not wait longer.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// The number of reads of whole subtrees at the same time: each may take some 24 MiB.
+const SUBTREES: usize = 4;
+/// The time to wait for the place of such a read.
+const PLACE_WITHIN: Duration = Duration::from_secs(4);
 /// The pause between two samples of the servers by default.
 const EVERY: Duration = Duration::from_secs(5);
 /// The time in which the servers have to name the identities of the session.
@@ -68,6 +72,8 @@ pub(crate) struct Web {
     /// The running searches: one of each user.
     pub(crate) searches: Arc<StreamLimits>,
     pub(crate) search_limits: SearchLimits,
+    /// The places for reads of whole subtrees.
+    subtrees: Arc<Semaphore>,
     /// The places for backups, comparisons, restores and reads of the past.
     pub(crate) transfers: Arc<Semaphore>,
     pub(crate) uploads: Arc<Uploads>,
@@ -117,6 +123,7 @@ impl Web {
             streams: Arc::new(StreamLimits::new(limits.streams, limits.streams_of_one)),
             searches: Arc::new(StreamLimits::new(limits.searches, 1)),
             search_limits: limits.search,
+            subtrees: Arc::new(Semaphore::new(SUBTREES)),
             transfers: Arc::new(Semaphore::new(limits.transfers)),
             uploads: Arc::new(Uploads::new(limits.upload)),
             journals: Journals::new(zk.clone(), redaction.clone(), limits.journals),
@@ -154,6 +161,7 @@ impl Web {
             streams: Arc::clone(&self.streams),
             searches: Arc::clone(&self.searches),
             search_limits: self.search_limits,
+            subtrees: Arc::clone(&self.subtrees),
             transfers: Arc::clone(&self.transfers),
             uploads: Arc::clone(&self.uploads),
             journals: Journals::new(zk.clone(), self.redaction.clone(), self.journals.most()),
@@ -223,6 +231,7 @@ impl Web {
     /// Returns the recipes below a node, read once for all of its viewers.
     pub(crate) async fn recipes(&self, root: &str) -> RequestResult<Arc<RecipesRead>> {
         let read = || async {
+            let _place = self.subtree_place().await?;
             let read = read_recipes(&self.zk, root, &self.redaction, &self.growth);
             let (recipes, took) = read.await?;
             self.hub.paced(root, took);
@@ -237,12 +246,25 @@ impl Web {
     /// Returns the services below a base path, read once for all of its viewers.
     pub(crate) async fn services(&self, base: &str) -> RequestResult<Arc<ServicesRead>> {
         let read = || async {
+            let _place = self.subtree_place().await?;
             let services = read_services(&self.zk, base, &self.redaction).await?;
             Ok::<_, Problem>(SharedRead::Services(Arc::new(services)))
         };
         match self.hub.shared(base, MemoKey::Services, read).await? {
             SharedRead::Services(services) => Ok(services),
             _ => Err(Problem::no_page()),
+        }
+    }
+
+    /// Waits for the place of a read of a whole subtree. Without a limit, the requests that a user
+    /// may send at once would take gigabytes.
+    async fn subtree_place(&self) -> RequestResult<SemaphorePermit<'_>> {
+        match timeout(PLACE_WITHIN, self.subtrees.acquire()).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) | Err(_) => {
+                let detail = "The nodes below other paths are being read. Try again in a moment.";
+                Err(Problem::no_place("Too much at the same time", detail))
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::json;
 use zk_curator::CreateMode;
 use zk_curator::op::fan_out;
@@ -255,4 +256,18 @@ async fn ten_thousand_recipes_are_bounded() {
     assert!(site.server.probe().total_requests() - before < 200);
     let all = site.json("/api/v1/recipes/many").await;
     assert_eq!((&all["complete"], &all["total"]), (&json!(true), &json!(10_000)));
+}
+
+#[test]
+fn the_number_of_reads_of_subtrees_is_bounded() {
+    paused(async {
+        let site = site().await;
+        site.server.hold();
+        let addresses: Vec<_> = (0..6).map(|n| format!("/api/v1/recipes/n{n}")).collect();
+        let replies = join_all(addresses.iter().map(|address| site.get(address))).await;
+        let titles = replies.iter().map(|reply| reply.problem()["title"].clone());
+        let refused = titles.filter(|title| title == "Too much at the same time");
+        assert_eq!(refused.count(), 2, "{replies:?}");
+        site.server.release();
+    });
 }
