@@ -135,7 +135,15 @@
 
   // ---- Forms: nothing is lost by accident --------------------------------------------------------
   let isSending = false;
-  document.addEventListener("submit", () => (isSending = true));
+  let sent = 0;
+  document.addEventListener("submit", (event) => {
+    // The second click of a double click would drop the response to the first one, and change twice.
+    if (event.target.getAttribute("method") === "post") {
+      if (Date.now() - sent < 2000) return void event.preventDefault();
+      sent = Date.now();
+    }
+    isSending = true;
+  });
   const isEdited = (form) =>
     [...form.elements].some((field) => "defaultValue" in field && field.type !== "hidden" && field.value !== field.defaultValue);
   addEventListener("beforeunload", (event) => {

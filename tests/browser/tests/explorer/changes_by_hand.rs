@@ -1,8 +1,11 @@
 //! Changes by the forms of the pages, as a person makes them.
 
+use std::time::Duration;
+
 use serde_json::json;
 use zk_curator_browser::key::ENTER;
 use zk_curator_browser::{Browser, BrowserError};
+use zk_curator_testing::wait::spend;
 use zk_curator_web::WebOptions;
 
 use super::explorer;
@@ -145,6 +148,31 @@ fn a_read_only_explorer_has_no_such_forms() {
         open_ready(browser, &explorer, "/data/config").await?;
         assert_eq!(browser.execute(count, &[json!("#compare-file")]).await?, json!(1));
         assert_eq!(browser.execute(count, &[json!("#restore-file")]).await?, json!(0));
+        Ok(explorer)
+    });
+}
+
+/// Clicks twice on the button of a new child.
+const TWICE: &str = "
+const button = document.querySelector(\"section[aria-labelledby='create-heading'] button\");
+for (const after of [0, 200]) setTimeout(() => button.click(), after);";
+
+#[test]
+#[ignore = "slow: scripts/test-all"]
+fn a_double_click_creates_one_node() {
+    in_browser(async |browser| {
+        let explorer = explorer(WebOptions::new().write(true)).await?;
+        explorer.zk().create("/queue").await?;
+        open_live(browser, &explorer, "/node/queue").await?;
+        unfold(browser, "create-heading").await?;
+        let sequential = "document.querySelector('#create-mode').value = 'persistent_sequential'";
+        browser.execute(sequential, &[]).await?;
+        explorer.server().hold();
+        browser.execute(TWICE, &[]).await?;
+        spend(Duration::from_millis(500)).await;
+        explorer.server().release();
+        arrived(browser, "/node/queue/0000000000").await?;
+        assert_eq!(explorer.server().probe().children("/queue").len(), 1);
         Ok(explorer)
     });
 }
