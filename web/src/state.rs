@@ -25,10 +25,12 @@ use crate::reads::{
 use crate::search::SearchLimits;
 use crate::security::{
     Authentication, BackOff, ChangePermit, Hosts, Keys, Redaction, RequestRates, Sessions,
-    StreamLimits,
+    StreamLimits, Viewer,
 };
 use crate::show::visible;
-use crate::transfer::{CompareWith, Comparison, Uploads, compare, problem_of, until_gone};
+use crate::transfer::{
+    CompareWith, Comparison, Uploads, WorkPlaces, compare, problem_of, until_gone,
+};
 
 /// The time for the reads and changes of one request. A person does not wait longer.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -75,7 +77,7 @@ pub(crate) struct Web {
     /// The places for reads of whole subtrees.
     subtrees: Arc<Semaphore>,
     /// The places for backups, comparisons, restores and reads of the past.
-    pub(crate) transfers: Arc<Semaphore>,
+    transfers: Arc<StreamLimits>,
     pub(crate) uploads: Arc<Uploads>,
     pub(crate) journals: Arc<Journals>,
     /// The files of the past, if there are any.
@@ -124,7 +126,7 @@ impl Web {
             searches: Arc::new(StreamLimits::new(limits.searches, 1)),
             search_limits: limits.search,
             subtrees: Arc::new(Semaphore::new(SUBTREES)),
-            transfers: Arc::new(Semaphore::new(limits.transfers)),
+            transfers: Arc::new(StreamLimits::new(limits.transfers, limits.transfers_of_one())),
             uploads: Arc::new(Uploads::new(limits.upload)),
             journals: Journals::new(zk.clone(), redaction.clone(), limits.journals),
             history: HistorySource::new(options.history, limits.history).map(Arc::new),
@@ -268,15 +270,21 @@ impl Web {
         }
     }
 
+    /// Returns the places of a user for backups, comparisons, restores and reads of the past.
+    pub(crate) fn transfers_of<'a>(&'a self, viewer: &'a Viewer) -> WorkPlaces<'a> {
+        WorkPlaces { limits: &self.transfers, who: &viewer.counted_as }
+    }
+
     /// Compares a subtree with another one, or with a file.
     pub(crate) async fn compared(
         &self,
+        viewer: &Viewer,
         root: &str,
         with: CompareWith,
         acls: bool,
     ) -> RequestResult<Comparison> {
         let (zk, redaction, root) = (self.zk.clone(), self.redaction.clone(), root.to_owned());
-        let compared = until_gone(&self.transfers, move || async move {
+        let compared = until_gone(self.transfers_of(viewer), move || async move {
             compare(&zk, &redaction, &root, with, acls).await
         });
         compared.await?.map_err(|error| problem_of(&error))

@@ -22,7 +22,7 @@ pub(crate) async fn backup(State(web): State<Arc<Web>>, visit: Visit) -> Request
     let is_plain = visit.query.get("plain") == Some("true");
     let seat = web.streams.take(&visit.viewer.counted_as).ok_or_else(full)?;
     let (zk, redaction) = (web.zk.clone(), web.redaction.clone());
-    let written = until_gone(&web.transfers, move || async move {
+    let written = until_gone(web.transfers_of(&visit.viewer), move || async move {
         let hidden = |path: &str| redaction.hides(path);
         let mut backup = Backup::new(path).within(SETTLES).leaving_out(&hidden);
         if is_plain {

@@ -25,7 +25,8 @@ pub(crate) async fn diff(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
     let (before, after) = (path("before")?, path("after")?);
     let from = visit.query.number("from");
     let acls = visit.query.get("acls") != Some("false");
-    let compared = web.compared(&before, CompareWith::Path(after.clone()), acls).await?;
+    let with = CompareWith::Path(after.clone());
+    let compared = web.compared(&visit.viewer, &before, with, acls).await?;
     let total = compared.rows.len();
     let shown: Vec<Value> = compared.rows.iter().skip(from).take(PAGE).map(row).collect();
     let body = json!({

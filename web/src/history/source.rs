@@ -1,15 +1,13 @@
 //! The files of a server, and the threads that read them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use zk_curator_ops::history::{Error, Files, ReadBudget};
 
 use super::failure::HistoryFailure;
 use crate::problem::{Problem, RequestResult};
-use crate::transfer::complete;
+use crate::transfer::{WorkPlaces, complete};
 
 /// The number of times that files are found, if the server removes one of them each time.
 const ATTEMPTS: u32 = 3;
@@ -54,7 +52,7 @@ impl HistorySource {
     /// remove an old file before it was read; then all files are found and read again.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        places: &Arc<Semaphore>,
+        places: WorkPlaces<'_>,
         read: impl Fn(&Files, &ReadBudget) -> Result<T, HistoryFailure> + Send + 'static,
     ) -> RequestResult<T> {
         let HistoryLimits { bytes, time, memory } = self.limits;

@@ -69,19 +69,21 @@ pub(crate) async fn data(State(web): State<Arc<Web>>, visit: Visit) -> RequestRe
         (Some("plan"), _, Some(id)) if web.write => {
             let choice = RestoreChoice::of(&visit.query);
             let (upload, owner) = uploaded(&web, &visit, id)?;
-            let planned = plan_of(&web, upload.file, choice, &path).await?;
+            let planned = plan_of(&web, &visit.viewer, upload.file, choice, &path).await?;
             page.found_plan = Some(plan_view(&web, id, owner, choice, planned));
         }
         (Some("plan"), _, Some(_)) => return Err(read_only()),
         (_, _, Some(id)) => {
             let (upload, _) = uploaded(&web, &visit, id)?;
-            let compared = web.compared(&path, CompareWith::File(upload.file), true).await?;
+            let with = CompareWith::File(upload.file);
+            let compared = web.compared(&visit.viewer, &path, with, true).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, id, true, &compared));
         }
         (_, Some(with), None) => {
             let other: String = ZPath::parse(with).map_err(UrlError::from)?.into();
             page.other = with.to_owned();
-            let compared = web.compared(&path, CompareWith::Path(other.clone()), true).await?;
+            let with = CompareWith::Path(other.clone());
+            let compared = web.compared(&visit.viewer, &path, with, true).await?;
             page.found_diff = Some(diff_view(&web, &visit, &path, &other, false, &compared));
         }
         _ => {}

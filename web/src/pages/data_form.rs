@@ -65,8 +65,8 @@ async fn upload(
         }
         Ok(permit)
     };
-    let who = &visit.viewer.counted_as;
-    let form = receive(&web.uploads, &web.transfers, who, headers, body, check).await?;
+    let places = web.transfers_of(&visit.viewer);
+    let form = receive(&web.uploads, places, headers, body, check).await?;
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
     let id = web.uploads.keep(owner, form.file, UploadSource::Browser)?;
     let is_plan = form.fields.get("action") == Some("plan");
@@ -102,7 +102,7 @@ async fn apply(
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     // It goes on if the browser goes away, to its record: a restore that ends in the middle helps
     // nobody.
-    let applied = complete(&web.transfers, move || async move {
+    let applied = complete(web.transfers_of(&visit.viewer), move || async move {
         let is_same = |digest: &[u8; 32]| {
             keys.are_equal(&token, &token_of(&keys, &upload, owner, choice, digest))
         };
@@ -124,7 +124,7 @@ async fn apply(
         applied.map(Some)
     });
     let Some((root, nodes)) = applied.await?? else {
-        let planned = plan_of(web, file, choice, path).await?;
+        let planned = plan_of(web, &visit.viewer, file, choice, path).await?;
         let plan = plan_view(web, id, owner, choice, planned);
         let notice = "Nothing was changed: the nodes, or your choices, are not those of the plan \
                       that you have seen. This is the present plan.";

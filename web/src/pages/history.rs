@@ -78,7 +78,7 @@ pub(crate) async fn history(State(web): State<Arc<Web>>, visit: Visit) -> Reques
     }
     let query = HistoryQuery::of(&visit.query, &path, web.zk.server_path(&path))?;
     let wanted = query.clone();
-    let read = source.read(&web.transfers, move |files, budget| {
+    let read = source.read(web.transfers_of(&visit.viewer), move |files, budget| {
         read_history(files, budget, &wanted).map_err(Into::into)
     });
     let with_data = query.change.is_some();

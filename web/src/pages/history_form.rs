@@ -40,7 +40,7 @@ pub(crate) async fn history_form(
     };
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
     let (view, wanted, skips_damaged) = (web.past_view(), path.clone(), skips_damaged(&form));
-    let written = source.read(&web.transfers, move |files, budget| {
+    let written = source.read(web.transfers_of(&visit.viewer), move |files, budget| {
         let (file, _) = create().map_err(|why| no_space(&why))?;
         recover(files, budget, (&wanted, at, skips_damaged), &view, &file)?;
         Ok(file)

@@ -59,7 +59,7 @@ pub(super) async fn past(web: &Web, visit: &Visit, path: &str, at: At) -> Reques
     let source = Arc::clone(web.history()?);
     let skips_damaged = skips_damaged(&visit.query);
     let (view, wanted) = (web.past_view(), path.to_owned());
-    let read = source.read(&web.transfers, move |files, budget| {
+    let read = source.read(web.transfers_of(&visit.viewer), move |files, budget| {
         read_past(files, budget, &view, &wanted, (at, skips_damaged)).map_err(Into::into)
     });
     let read = read.await?;

@@ -6,7 +6,7 @@ use zk_curator_ops::files::TemporaryFile;
 use zk_curator_ops::transfer::{SequenceHazard, TransferCounts};
 
 use crate::problem::{Problem, RequestResult};
-use crate::security::Keys;
+use crate::security::{Keys, Viewer};
 use crate::show::{grouped, visible};
 use crate::state::Web;
 use crate::transfer::{
@@ -70,12 +70,13 @@ pub(super) struct PlanChange {
 /// Plans the restore of a file.
 pub(super) async fn plan_of(
     web: &Web,
+    viewer: &Viewer,
     file: Arc<TemporaryFile>,
     choice: RestoreChoice,
     here: &str,
 ) -> RequestResult<PlannedRestore> {
     let (zk, redaction, here) = (web.zk.clone(), web.redaction.clone(), here.to_owned());
-    let planned = until_gone(&web.transfers, move || async move {
+    let planned = until_gone(web.transfers_of(viewer), move || async move {
         let task = RestoreTask { zk: &zk, redaction: &redaction, file: &file, choice, here: &here };
         task.plan().await
     });
@@ -290,7 +291,7 @@ mod tests {
     }
 
     fn owner(user: &str) -> UploadOwner {
-        use crate::security::{Means, Viewer};
+        use crate::security::Means;
         let viewer = Viewer {
             user: user.into(),
             means: Means::Cookie,

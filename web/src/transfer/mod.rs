@@ -24,4 +24,4 @@ pub(crate) use restore_choice::{
     ACLS, COUNTERS, ChoiceField, EPHEMERALS, EXISTING, ROOT, RestoreChoice,
 };
 pub(crate) use uploads::{Upload, UploadOwner, UploadSource, Uploads, create, gone};
-pub(crate) use work::{complete, until_gone};
+pub(crate) use work::{WorkPlaces, complete, until_gone};

@@ -2,18 +2,16 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::HeaderMap;
 use flate2::bufread::MultiGzDecoder;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::Semaphore;
 use zk_curator_ops::files::TemporaryFile;
 
 use super::multipart::Multipart;
 use super::uploads::{self, Uploads};
-use super::work::until_gone;
+use super::work::{WorkPlaces, until_gone};
 use crate::fields::Fields;
 use crate::problem::{Problem, RequestResult};
 use crate::security::ChangePermit;
@@ -29,12 +27,11 @@ pub(crate) struct ReceivedForm {
     pub(crate) file: TemporaryFile,
 }
 
-/// Receives a form whose last part is a file, from the user `who`. `check` sees the other fields
-/// before anything is stored.
+/// Receives a form whose last part is a file, from the user of `places`. `check` sees the other
+/// fields before anything is stored.
 pub(crate) async fn receive(
     uploads: &Uploads,
-    places: &Arc<Semaphore>,
-    who: &str,
+    places: WorkPlaces<'_>,
     headers: &HeaderMap,
     body: Body,
     check: impl FnOnce(&Fields) -> RequestResult<ChangePermit>,
@@ -53,7 +50,7 @@ pub(crate) async fn receive(
         fields.push(part.name, value)?;
     }
     let permit = check(&fields)?;
-    let _place = uploads.place(who)?;
+    let _place = uploads.place(places.who)?;
     let file = store(&mut parts, limit).await?;
     let (path, most) = (file.path().to_owned(), uploads.most_opened());
     let opened = until_gone(places, move || async move { is_small(&path, most) }).await?;

@@ -3,18 +3,27 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tracing::error;
 
 use crate::problem::{Problem, RequestResult};
+use crate::security::StreamLimits;
+
+/// The places for such work, as a user has them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkPlaces<'a> {
+    pub(crate) limits: &'a Arc<StreamLimits>,
+    /// The name by which the user is counted.
+    pub(crate) who: &'a str,
+}
 
 /// Runs work to its end, also if the caller goes away.
 pub(crate) async fn complete<T: Send + 'static, F: Future<Output = T>>(
-    places: &Arc<Semaphore>,
+    places: WorkPlaces<'_>,
     work: impl FnOnce() -> F + Send + 'static,
 ) -> RequestResult<T> {
-    let place = Arc::clone(places).try_acquire_owned().map_err(|_| busy())?;
+    let place = places.limits.take(places.who).ok_or_else(busy)?;
     let runtime = Handle::current();
     let done = spawn_blocking(move || {
         let done = runtime.block_on(work());
@@ -31,7 +40,7 @@ pub(crate) async fn complete<T: Send + 'static, F: Future<Output = T>>(
 /// Runs work until its end, or until the caller goes away, for example because the browser has
 /// closed the connection.
 pub(crate) async fn until_gone<T: Send + 'static, F: Future<Output = T>>(
-    places: &Arc<Semaphore>,
+    places: WorkPlaces<'_>,
     work: impl FnOnce() -> F + Send + 'static,
 ) -> RequestResult<T> {
     let (caller, gone) = oneshot::channel::<()>();
@@ -48,7 +57,7 @@ pub(crate) async fn until_gone<T: Send + 'static, F: Future<Output = T>>(
 }
 
 fn busy() -> Problem {
-    let detail = "Other backups, comparisons, restores or pages of the past are being made. Try \
-                  again later.";
+    let detail = "Other backups, comparisons, restores or pages of the past are being made, by \
+                  you or by others. Try again later.";
     Problem::no_place("Too much at the same time", detail)
 }

@@ -13,7 +13,7 @@ use zk_curator::CreateMode;
 use zk_curator_ops::transfer::Backup;
 use zk_curator_web::{Limits, WebOptions};
 
-use crate::support::{Browser, Reply, Site, ask};
+use crate::support::{Browser, Reply, Site, ask, from_peer};
 
 async fn site(options: WebOptions) -> Site {
     let site = Site::start(options).await;
@@ -232,6 +232,25 @@ async fn a_user_sends_two_files_at_the_same_time() {
     drop(one);
     assert_eq!(send().await, 303);
     drop(two);
+}
+
+#[tokio::test]
+async fn a_user_leaves_a_place_to_others() {
+    let limits = Limits::new().transfers(2, 1_000);
+    let site = site(WebOptions::new().limits(limits)).await;
+    site.server.hold();
+    let begin = |peer: &str| {
+        let request = ask("GET", "/api/v1/backup/app").body(Body::empty()).unwrap();
+        site.router.clone().oneshot(from_peer(request, peer))
+    };
+    let mut first = Box::pin(begin("127.0.0.1"));
+    assert!(first.as_mut().now_or_never().is_none());
+    assert_eq!(begin("127.0.0.1").await.unwrap().status().as_u16(), 503);
+    let mut other = Box::pin(begin("127.0.0.2"));
+    assert!(other.as_mut().now_or_never().is_none());
+    site.server.release();
+    assert_eq!(other.await.unwrap().status().as_u16(), 200);
+    drop(first);
 }
 
 #[tokio::test]
