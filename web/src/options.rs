@@ -380,8 +380,8 @@ impl Limits {
 
     /// Sets the number of backups, comparisons, restores and pages of the past at the same time,
     /// and the size of an uploaded file in bytes. No user takes all of several places. Opened, a
-    /// file may have 16 times that size. At most 8 uploaded files are kept, each for 10 minutes.
-    /// With 0, there are none. Default: 4 and 64 MiB.
+    /// file may have 16 times that size. At most 8 uploaded files are kept, 4 of a user, each for
+    /// 10 minutes. With 0, there are none. Default: 4 and 64 MiB.
     pub const fn transfers(mut self, at_once: usize, upload: u64) -> Self {
         self.transfers = at_once;
         self.upload = upload;

@@ -68,7 +68,7 @@ async fn upload(
     let places = web.transfers_of(&visit.viewer);
     let form = receive(&web.uploads, places, headers, body, check).await?;
     let owner = UploadOwner::of(&web.keys, &visit.viewer).ok_or_else(gone)?;
-    let id = web.uploads.keep(owner, form.file, UploadSource::Browser)?;
+    let id = web.uploads.keep(owner, places.who, form.file, UploadSource::Browser)?;
     let is_plan = form.fields.get("action") == Some("plan");
     let choice = RestoreChoice::of(&form.fields);
     let mut fields = vec![("upload", &*id), ("show", if is_plan { "plan" } else { "diff" })];

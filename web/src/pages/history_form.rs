@@ -45,7 +45,8 @@ pub(crate) async fn history_form(
         recover(files, budget, (&wanted, at, skips_damaged), &view, &file)?;
         Ok(file)
     });
-    let id = web.uploads.keep(owner, written.await?, UploadSource::History)?;
+    let (file, who) = (written.await?, &visit.viewer.counted_as);
+    let id = web.uploads.keep(owner, who, file, UploadSource::History)?;
     tracing::info!(
         who = permit.who(),
         path = path.as_str(),

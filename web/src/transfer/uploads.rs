@@ -18,6 +18,8 @@ use crate::security::{Keys, StreamLimits, StreamSeat, Viewer, random_token};
 const MOST: usize = 8;
 /// The maximum number of files that are received at the same time from one user.
 const MOST_OF_ONE: usize = 2;
+/// The maximum number of files that are kept for one user.
+const MOST_KEPT_OF_ONE: usize = 4;
 /// The time for which a file is kept.
 const LASTING: Duration = Duration::from_secs(600);
 /// The size of an opened file, in sizes of the largest stored one.
@@ -36,6 +38,8 @@ pub(crate) struct Uploads {
 #[derive(Debug)]
 struct KeptUpload {
     owner: UploadOwner,
+    /// The name by which the user is counted. A user may have several browsers.
+    who: String,
     file: Upload,
     ends: Instant,
 }
@@ -109,23 +113,31 @@ impl Uploads {
         self.received.take(who).ok_or_else(full)
     }
 
-    /// Keeps a file for its owner, and returns its id. The owner's oldest file makes room.
+    /// Keeps a file for its owner, the user `who`, and returns its id. The oldest file of a user
+    /// with too many makes room.
     pub(crate) fn keep(
         &self,
         owner: UploadOwner,
+        who: &str,
         file: TemporaryFile,
         source: UploadSource,
     ) -> RequestResult<String> {
         let now = Instant::now();
         let mut kept = self.kept.lock();
         kept.retain(|_, upload| upload.ends > now);
+        let own = kept.iter().filter(|(_, upload)| upload.who == who);
+        let own: Vec<_> = own.map(|(id, upload)| (upload.ends, id.clone())).collect();
+        if own.len() >= MOST_KEPT_OF_ONE
+            && let Some((_, oldest)) = own.into_iter().min()
+        {
+            kept.remove(&oldest);
+        }
         if kept.len() >= MOST {
-            let own = kept.iter().filter(|(_, upload)| upload.owner == owner);
-            let oldest = own.min_by_key(|(_, upload)| upload.ends).map(|(id, _)| id.clone());
-            kept.remove(&oldest.ok_or_else(full)?);
+            return Err(full());
         }
         let (id, file) = (random_token(), Upload { file: Arc::new(file), source });
-        kept.insert(id.clone(), KeptUpload { owner, file, ends: now + LASTING });
+        let (who, ends) = (who.to_owned(), now + LASTING);
+        kept.insert(id.clone(), KeptUpload { owner, who, file, ends });
         Ok(id)
     }
 
@@ -175,7 +187,7 @@ mod tests {
             let (uploads, ann, bob) = (Uploads::new(9), UploadOwner([1; 32]), UploadOwner([2; 32]));
             let upload = file();
             let path = upload.path().to_owned();
-            let id = uploads.keep(ann, upload, UploadSource::Browser).unwrap();
+            let id = uploads.keep(ann, "ann", upload, UploadSource::Browser).unwrap();
             assert!(uploads.get(ann, &id).is_ok() && path.exists());
             assert!(uploads.get(bob, &id).is_err() && uploads.get(ann, "other").is_err());
             uploads.remove(bob, &id);
@@ -199,15 +211,21 @@ mod tests {
     fn the_number_of_files_is_bounded() {
         paused(async {
             let (uploads, ann, bob) = (Uploads::new(9), UploadOwner([1; 32]), UploadOwner([2; 32]));
-            let keep = |owner| uploads.keep(owner, file(), UploadSource::Browser);
-            let first = keep(ann).unwrap();
+            let keep = |owner, who| uploads.keep(owner, who, file(), UploadSource::Browser);
+            let first = keep(ann, "ann").unwrap();
             wait::past(Duration::from_secs(1)).await;
-            for _ in 1..MOST {
-                keep(ann).unwrap();
+            for _ in 1..MOST_KEPT_OF_ONE {
+                keep(ann, "ann").unwrap();
             }
-            assert!(keep(bob).is_err());
-            assert!(keep(ann).is_ok());
+            assert!(uploads.get(ann, &first).is_ok());
+            // Another browser of the same user.
+            assert!(keep(UploadOwner([3; 32]), "ann").is_ok());
             assert!(uploads.get(ann, &first).is_err(), "it has made room");
+            for _ in 0..MOST_KEPT_OF_ONE {
+                assert!(keep(bob, "bob").is_ok(), "one user does not take all places");
+            }
+            assert!(keep(UploadOwner([4; 32]), "eve").is_err());
+            assert!(keep(bob, "bob").is_ok());
         });
     }
 }
