@@ -28,6 +28,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 64;
 /// The maximum number of changed nodes that wait to be read. Above it, the whole tree is compared.
 const MOST_WAITING: usize = 10_000;
+/// The bytes of the values that a walk reads, most of which are not kept. The last response may
+/// exceed it.
+const MOST_READ: usize = 32 << 20;
 /// The time for a read.
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -232,12 +235,17 @@ impl Journal {
     ) -> Result<(), Error> {
         let was_complete = known.is_complete();
         let (mut todo, mut visited) = (VecDeque::from([self.path.clone()]), 0);
-        let mut is_complete = true;
+        let (mut is_complete, mut read) = (true, 0_usize);
         while !todo.is_empty() {
+            if read >= MOST_READ {
+                is_complete = false;
+                break;
+            }
             let paths: Vec<_> = todo.drain(..todo.len().min(AT_ONCE)).collect();
             visited += paths.len();
             let lists = paths.iter().fold(zk.multi_read(), |lists, path| lists.children(path));
             let (seen, lists) = tokio::try_join!(self.data_of(zk, &paths), lists.into_future())?;
+            read = seen.iter().map(SeenNode::length).fold(read, usize::saturating_add);
             for ((path, seen), list) in paths.iter().zip(seen).zip(lists) {
                 match seen {
                     seen if has_begun && (was_complete || known.get(path).is_some()) => {

@@ -28,6 +28,16 @@ pub(super) enum SeenNode {
     Unreadable,
 }
 
+impl SeenNode {
+    /// Returns the number of bytes of the value on the server.
+    pub(super) fn length(&self) -> usize {
+        match self {
+            Self::Present { stat, .. } => usize::try_from(stat.data_length).unwrap_or_default(),
+            Self::Absent | Self::Unreadable => 0,
+        }
+    }
+}
+
 impl KnownNodes {
     /// Notes a node that was read. Returns its change, if it has changed.
     pub(super) fn observe(

@@ -225,6 +225,19 @@ async fn nodes_that_cannot_be_read_are_named() {
 }
 
 #[test]
+fn the_values_that_are_read_first_are_bounded() {
+    paused(async {
+        let site = site(Limits::new()).await;
+        for n in 0..70 {
+            site.zk.create(format!("/a/{n}")).data(vec![b'x'; 600_000]).await.unwrap();
+        }
+        let _events = Events::open(&site, "/api/v1/changes/a").await;
+        let page = site.get("/changes/a").await.body;
+        assert!(page.contains("were not read"), "{page}");
+    });
+}
+
+#[test]
 fn nodes_that_are_too_many_by_now_are_named() {
     paused(async {
         let site = site(Limits::new()).await;
