@@ -71,6 +71,10 @@ impl BackupCommand {
         drop(handled);
         drop(progress);
         warn(app, &summary);
+        Ok(self.report(app, summary))
+    }
+
+    fn report(&self, app: &App, summary: BackupSummary) -> CommandOutput {
         let BackupSummary { trailer, unreadable, ephemerals, masked, published, .. } = summary;
         let exit = match (published, trailer.unreadable.is_empty()) {
             (false, _) => Exit::NO,
@@ -86,9 +90,9 @@ impl BackupCommand {
         if !published {
             text.push_str("; no file was written");
         }
-        if is_stdout {
+        if transfer::is_standard(&self.file) {
             app.out().say(text);
-            return Ok(exit.into());
+            return exit.into();
         }
         let value = json!({
             "file": self.file.display().to_string(),
@@ -102,7 +106,7 @@ impl BackupCommand {
             "reasons": unreadable.iter().map(|(path, why)| (path, why.to_string())).collect::<BTreeMap<_, _>>(),
             "hidden_passwords": masked,
         });
-        Ok(CommandOutput::from(TextReport::new(text, value)).with_exit(exit))
+        CommandOutput::from(TextReport::new(text, value)).with_exit(exit)
     }
 }
 
