@@ -228,9 +228,8 @@ async fn nodes_that_cannot_be_read_are_named() {
 fn the_values_that_are_read_first_are_bounded() {
     paused(async {
         let site = site(Limits::new()).await;
-        for n in 0..70 {
-            site.zk.create(format!("/a/{n}")).data(vec![b'x'; 600_000]).await.unwrap();
-        }
+        let create = |n| site.zk.create(format!("/a/{n}")).data(vec![b'x'; 55_000]);
+        assert!(fan_out(64, (0..700).map(create)).await.iter().all(Result::is_ok));
         let _events = Events::open(&site, "/api/v1/changes/a").await;
         let page = site.get("/changes/a").await.body;
         assert!(page.contains("were not read"), "{page}");
