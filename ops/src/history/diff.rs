@@ -21,8 +21,9 @@ pub enum Difference<'t> {
         after: NodeRef<'t>,
         /// True if the data differs.
         data: bool,
-        /// True if the ACL differs.
-        acl: bool,
+        /// True if the ACL differs. `None` if it may differ: the node has another version of its
+        /// ACL, or was created again, and the snapshot of one tree does not contain the ACL.
+        acl: Option<bool>,
         /// True if the node was deleted and created again.
         recreated: bool,
     },
@@ -30,7 +31,8 @@ pub enum Difference<'t> {
 
 impl Tree {
     /// Compares a node and the nodes below it with those of another tree, parents before their
-    /// children, children by name. Differences of counters and times are left out.
+    /// children, children by name. Differences of counters and times are left out. A node whose ACL
+    /// may differ is [changed](Difference::Changed).
     #[must_use]
     pub fn diff<'t>(&'t self, other: &'t Self, path: &str) -> Diff<'t> {
         let (mut before, mut after) = (self.walk(path), other.walk(path));
@@ -100,13 +102,23 @@ fn next_of<'t>(walk: &mut Walk<'t>) -> NextNode<'t> {
 
 fn changed<'t>(before: NodeRef<'t>, after: NodeRef<'t>) -> Option<Difference<'t>> {
     let data = before.data() != after.data();
-    let acl = before.stored_acl() != after.stored_acl();
+    let acl = acl_differs(before, after);
     let recreated = before.stored_stat().czxid != after.stored_stat().czxid;
-    (data || acl || recreated).then_some(Difference::Changed {
+    (data || acl != Some(false) || recreated).then_some(Difference::Changed {
         before,
         after,
         data,
         acl,
         recreated,
     })
+}
+
+/// Returns `true` if the ACL differs; `None` if that is unknown.
+fn acl_differs(before: NodeRef<'_>, after: NodeRef<'_>) -> Option<bool> {
+    if let (Some(one), Some(other)) = (before.stored_acl(), after.stored_acl()) {
+        return Some(one != other);
+    }
+    // Every change of the ACL of a node raises its version.
+    let (one, other) = (before.stored_stat(), after.stored_stat());
+    ((one.czxid, one.aversion) == (other.czxid, other.aversion)).then_some(false)
 }

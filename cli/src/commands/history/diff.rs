@@ -31,14 +31,18 @@ pub(crate) struct HistoryDiff {
 }
 
 impl HistoryDiff {
-    /// Prints a line for each node that differs. Exits with 1 if there is one.
+    /// Prints a line for each node that differs or may differ. Exits with 1 if there is one, and
+    /// with 8 if the files do not tell something.
     pub(super) fn run(self, app: &App) -> Result<CommandOutput, CommandFailure> {
         let (before, first) = replay(app, &self.files, &self.path, self.from)?;
         let to = self.to.unwrap_or(At::Latest);
         let (after, second) = replay(app, &self.files, &self.path, to)?;
         let mut stream = app.out().list();
+        let mut has_unknown = false;
         for difference in before.tree.diff(&after.tree, &self.path) {
-            if !stream.print(&document(&difference, app.global().verbose))? {
+            let row = document(&difference, app.global().verbose);
+            has_unknown |= !row.unknown.is_empty();
+            if !stream.print(&row)? {
                 break;
             }
         }
@@ -46,6 +50,7 @@ impl HistoryDiff {
         stream.finish()?;
         Ok(match (differs, first, second) {
             (_, Exit::PARTLY, _) | (_, _, Exit::PARTLY) => Exit::PARTLY,
+            _ if has_unknown => Exit::PARTLY,
             (true, _, _) => Exit::NO,
             (false, _, _) => Exit::DONE,
         }
@@ -61,21 +66,30 @@ struct DifferenceDocument<'t> {
     after: Option<NodeRef<'t>>,
     /// The parts of the node that differ.
     what: Vec<&'static str>,
+    /// The parts of the node that may differ: the files do not tell them.
+    unknown: Vec<&'static str>,
     with_data: bool,
 }
 
 fn document<'t>(difference: &Difference<'t>, with_data: bool) -> DifferenceDocument<'t> {
-    let (sign, before, after, what) = match difference {
-        Difference::Added(node) => ("+", None, Some(*node), Vec::new()),
-        Difference::Removed(node) => ("-", Some(*node), None, Vec::new()),
+    let (mut what, mut unknown) = (Vec::new(), Vec::new());
+    let (sign, before, after) = match difference {
+        Difference::Added(node) => ("+", None, Some(*node)),
+        Difference::Removed(node) => ("-", Some(*node), None),
         Difference::Changed { before, after, data, acl, recreated, .. } => {
-            let what = [("data", *data), ("acl", *acl), ("recreated", *recreated)];
-            let what = what.into_iter().filter(|(_, differs)| *differs);
-            ("~", Some(*before), Some(*after), what.map(|(name, _)| name).collect())
+            let parts = [("data", Some(*data)), ("acl", *acl), ("recreated", Some(*recreated))];
+            for (name, differs) in parts {
+                match differs {
+                    Some(true) => what.push(name),
+                    Some(false) => {}
+                    None => unknown.push(name),
+                }
+            }
+            (if what.is_empty() { "?" } else { "~" }, Some(*before), Some(*after))
         }
-        _ => ("?", None, None, Vec::new()),
+        _ => ("?", None, None),
     };
-    DifferenceDocument { sign, before, after, what, with_data }
+    DifferenceDocument { sign, before, after, what, unknown, with_data }
 }
 
 impl<'t> DifferenceDocument<'t> {
@@ -93,9 +107,12 @@ impl<'t> DifferenceDocument<'t> {
 impl Document for DifferenceDocument<'_> {
     fn text(&self) -> Cow<'_, str> {
         let mut text = format!("{}  {}", self.sign, self.path());
-        if !self.what.is_empty() {
+        let unknown = self.unknown.iter().map(|name| format!("{name} unknown"));
+        let parts = self.what.iter().map(|name| (*name).to_owned()).chain(unknown);
+        let parts: Vec<_> = parts.collect();
+        if !parts.is_empty() {
             text.push_str("  ");
-            text.push_str(&self.what.join(", "));
+            text.push_str(&parts.join(", "));
         }
         if self.with_data {
             let (before, after) = self.data();
@@ -108,7 +125,12 @@ impl Document for DifferenceDocument<'_> {
     }
 
     fn value(&self) -> Value {
-        let mut value = json!({ "change": self.sign, "path": self.path(), "what": self.what });
+        let mut value = json!({
+            "change": self.sign,
+            "path": self.path(),
+            "what": self.what,
+            "unknown": self.unknown,
+        });
         if self.with_data {
             let (before, after) = self.data();
             value["before"] = json!(before.map(data::value));
@@ -119,5 +141,27 @@ impl Document for DifferenceDocument<'_> {
 
     fn name(&self) -> Option<Cow<'_, str>> {
         Some(self.path().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_parts_are_told_apart() {
+        let mut row = DifferenceDocument {
+            sign: "~",
+            before: None,
+            after: None,
+            what: vec!["data"],
+            unknown: vec!["acl"],
+            with_data: false,
+        };
+        assert_eq!(row.text(), "~    data, acl unknown");
+        assert_eq!(row.value()["what"], json!(["data"]));
+        assert_eq!(row.value()["unknown"], json!(["acl"]));
+        (row.sign, row.what) = ("?", Vec::new());
+        assert_eq!(row.text(), "?    acl unknown");
     }
 }

@@ -339,7 +339,7 @@ fn trees_of_two_moments_are_compared() {
             Difference::Added(node) => format!("+ {}", node.path()),
             Difference::Removed(node) => format!("- {}", node.path()),
             Difference::Changed { after, data, acl, recreated, .. } => {
-                format!("~ {} {data} {acl} {recreated}", after.path())
+                format!("~ {} {data} {} {recreated}", after.path(), acl.unwrap())
             }
         })
         .collect();
@@ -356,6 +356,43 @@ fn trees_of_two_moments_are_compared() {
     assert_eq!(before.diff(&before, "/").count(), 0);
     assert_eq!(before.diff(&after, "/same").count(), 0);
     assert_eq!(before.diff(&after, "/a/y").count(), 1);
+}
+
+#[test]
+fn an_unknown_acl_is_no_difference_of_the_acl() {
+    let folder = Folder::new();
+    let mut model = Model { zxid: 6, ..Model::new() };
+    for (zxid, path) in (7..).zip(["/a", "/b", "/c", "/d"]) {
+        model.apply(&TestTxn::new(zxid, create(path, false, 1)));
+    }
+    let mut content = model.snapshot();
+    for node in content.nodes.iter_mut().filter(|node| node.path.len() == 2) {
+        // The snapshot does not contain this ACL.
+        node.acl = 99;
+    }
+    folder.write("snapshot.a", &content.bytes());
+    let set = Op::SetData { path: "/a".to_owned(), data: None, version: 1 };
+    let acl = Op::SetAcl { path: "/b".to_owned(), acl: Acl::open_unsafe(), version: 1 };
+    let delete = Op::Delete { path: "/c".to_owned() };
+    let ops = [set, acl, delete, create("/c", false, 2)];
+    let txns: Vec<_> = (11..).zip(ops).map(|(zxid, op)| TestTxn::new(zxid, op)).collect();
+    folder.write("log.b", &log_file(&txns, 0));
+    let replay = Replay::new(&Files::find([folder.path()]).unwrap());
+    let before = replay.run(At::Zxid(10)).unwrap().tree;
+    let after = replay.run(At::Latest).unwrap().tree;
+    let found: Vec<_> = before
+        .diff(&after, "/")
+        .map(|difference| match difference {
+            Difference::Changed { after, data, acl, recreated, .. } => {
+                (after.path(), data, acl, recreated)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected =
+        [("/a", true, Some(false), false), ("/b", false, None, false), ("/c", false, None, true)];
+    assert_eq!(found, expected.map(|(path, data, acl, new)| (path.to_owned(), data, acl, new)));
+    assert_eq!(before.diff(&before, "/").count(), 0);
 }
 
 #[test]
