@@ -41,6 +41,15 @@ pub struct Change {
     pub error: Option<i32>,
 }
 
+impl Change {
+    /// Returns `true` if both are the same change of a node, even if the state of the node is known
+    /// for one of them only.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (self.at.zxid, self.operation) == (other.at.zxid, other.operation)
+            && self.path == other.path
+    }
+}
+
 /// A transaction and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

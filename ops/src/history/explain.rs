@@ -62,7 +62,8 @@ impl Index {
         if let Some(explanation) = &mut explanation {
             let change = &explanation.change;
             if change.session.get() != 0 {
-                explanation.author = Some(self.author(change.session, change.at, within_ms)?);
+                let author = self.author_of(change.session, change.at, within_ms, Some(change))?;
+                explanation.author = Some(author);
             }
         }
         Ok(Explained { explanation, gaps, skipped })

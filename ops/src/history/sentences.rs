@@ -192,7 +192,17 @@ impl Author {
 
     /// Returns the changes near the requested time, without the change itself.
     pub fn others<'a>(&'a self, change: &'a Change) -> impl Iterator<Item = &'a Change> {
-        self.nearby.iter().filter(|other| !is_same(other, change))
+        self.nearby.iter().filter(|other| !other.is_same(change))
+    }
+
+    /// Returns the number of changes near the requested time, without the change itself. It is
+    /// exact for the change that was [explained](super::Index::explain).
+    ///
+    /// A deletion at the end of a session that the logs do not list is not among these changes.
+    #[must_use]
+    pub fn others_count(&self, change: &Change) -> u64 {
+        let own = self.nearby.iter().filter(|other| other.is_same(change)).count();
+        self.nearby_count.saturating_sub(own as u64)
     }
 }
 
@@ -212,11 +222,6 @@ fn run(deletion: &Deletion) -> Vec<String> {
 
 fn author(session: SessionId) -> String {
     if session.get() == 0 { "leader".to_owned() } else { session.to_string() }
-}
-
-fn is_same(one: &Change, other: &Change) -> bool {
-    let key = |change: &Change| (change.at.zxid, change.operation, change.path.clone());
-    key(one) == key(other)
 }
 
 /// Returns a timeout in words.

@@ -84,7 +84,8 @@ pub struct Author {
     pub ephemerals: Vec<EphemeralHistory>,
     /// The number of its ephemeral nodes.
     pub ephemeral_count: u64,
-    /// Its changes near the requested time: the first 1000.
+    /// Its changes near the requested time: the first 1000, and the [explained](Index::explain)
+    /// one.
     pub nearby: Vec<Change>,
     /// The number of its changes near the requested time.
     pub nearby_count: u64,
@@ -194,6 +195,17 @@ impl Index {
     /// # Errors
     /// The errors of reading the files.
     pub fn author(&self, session: SessionId, at: Moment, within_ms: u32) -> Result<Author> {
+        self.author_of(session, at, within_ms, None)
+    }
+
+    /// Returns the author of a change, which is listed even if 1000 others precede it.
+    pub(super) fn author_of(
+        &self,
+        session: SessionId,
+        at: Moment,
+        within_ms: u32,
+        explained: Option<&Change>,
+    ) -> Result<Author> {
         let within = i64::from(within_ms);
         let times = (at.time_ms.saturating_sub(within), at.time_ms.saturating_add(within));
         let near = Selection { session: Some(session), times, ..Selection::default() };
@@ -219,7 +231,8 @@ impl Index {
             near.collect(&record, None, &mut ready);
             for change in ready.drain(..) {
                 nearby_count += 1;
-                if nearby.len() < LISTED {
+                let is_explained = explained.is_some_and(|explained| change.is_same(explained));
+                if nearby.len() < LISTED || is_explained {
                     nearby.push(change);
                 }
             }

@@ -172,7 +172,7 @@ fn who_view(web: &Web, who: &PastWho, query: &HistoryQuery, now: i64) -> WhoView
         value: (query.change != Some(change.at.zxid)).then(|| compared(&who.change)),
         ephemerals: author.map(|author| ephemerals(web, author)).unwrap_or_default(),
         more_ephemerals: more(author.map_or(0, |author| author.ephemeral_count), SHOWN),
-        more_nearby: more(author.map_or(0, |author| author.nearby_count), nearby.len() + 1),
+        more_nearby: more(author.map_or(0, |author| author.others_count(change)), nearby.len()),
         nearby: (!nearby.is_empty()).then_some(ChangeList {
             label: "Other changes of the session",
             has_paths: true,

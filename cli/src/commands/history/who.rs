@@ -93,8 +93,8 @@ impl HistoryWho {
     fn nearby_lines(&self, author: &Author, change: &Change) -> Vec<String> {
         let others = author.others(change).take(self.shown());
         let mut lines: Vec<_> = others.map(Change::line).collect();
-        let count = usize::try_from(author.nearby_count).unwrap_or(usize::MAX);
-        let hidden = count.saturating_sub(lines.len() + 1);
+        let count = usize::try_from(author.others_count(change)).unwrap_or(usize::MAX);
+        let hidden = count.saturating_sub(lines.len());
         if hidden > 0 {
             lines.push(format!("and {hidden} more within {} s", self.within));
         }

@@ -372,6 +372,30 @@ fn the_last_thousand_deletions_are_listed() {
 }
 
 #[test]
+fn the_other_changes_of_an_author_are_counted() {
+    let close = |paths: Option<&str>| {
+        let paths = paths.map(|path| vec![path.to_owned()]);
+        vec![(1, 1, create("/e", true, 1)), (1, 0, Op::CloseSession { paths })]
+    };
+    let many = (1..=1100).map(|version| (1, version, set("/", b"", version)));
+    let many = many.chain([(1, 1101, create("/e", false, 1)), (1, 1102, delete("/e"))]);
+    for (requests, listed, others) in [
+        (close(Some("/e")), 3, 2),
+        // The logs of ZooKeeper 3.5 do not list the deletion.
+        (close(None), 2, 2),
+        (many.collect(), 1001, 1101),
+    ] {
+        let (_folder, files) = server(requests);
+        let explained = Index::new(&files).explain("/e", None, u32::MAX).unwrap();
+        let explanation = explained.explanation.unwrap();
+        let author = explanation.author.unwrap();
+        assert_eq!(explanation.change.operation, Operation::Delete);
+        let counts = (author.nearby.len(), author.others_count(&explanation.change));
+        assert_eq!(counts, (listed, others));
+    }
+}
+
+#[test]
 fn an_earlier_deletion_is_not_called_the_last_one() {
     let cycle = |time| [(1, 1, create("/a", false, time)), (1, 2, delete("/a"))];
     let (_folder, files) = server((1..=3).flat_map(cycle).collect());
