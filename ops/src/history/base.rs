@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::budget::ReadBudget;
 use super::continuity::{Gap, is_first};
-use super::error::{Error, Result};
+use super::error::{Damage, Error, Result};
 use super::files::{Files, LogFile, SnapshotFile};
 use super::log::{DEFAULT_MAX_RECORD, Log, Skipped};
 use super::logs::Logs;
@@ -40,6 +40,14 @@ impl PassSettings {
     pub(super) fn log(&self, file: &LogFile) -> Result<Log> {
         let log = Log::open(&file.path)?.max_record(self.max_record);
         Ok(log.skip_damaged(self.skips_damaged).within(self.budget.clone()))
+    }
+
+    /// Returns `true` if a snapshot with this error is passed over: it is incomplete, or damaged
+    /// and that is allowed.
+    ///
+    /// A server writes snapshots in place, and passes over incomplete ones, too.
+    pub(super) const fn passes_over(&self, error: &Error) -> bool {
+        error.is_truncated() || (self.skips_damaged && error.is_damage())
     }
 
     /// Returns a reader of all logs.
@@ -196,15 +204,19 @@ impl Base {
     }
 }
 
-/// Passes over a snapshot that is incomplete, or damaged if that is allowed.
-///
-/// A server writes snapshots in place, and passes over incomplete ones, too.
+/// Passes over a snapshot, if that is [allowed](PassSettings::passes_over).
 fn skipped_snapshot(error: Error, settings: &PassSettings) -> Result<Skipped> {
-    let may_skip = settings.skips_damaged || error.is_truncated();
-    match error {
-        Error::Damaged { path, offset, damage } if may_skip => {
-            Ok(Skipped { path, offset, length: 0, damage })
-        }
-        error => Err(error),
+    if !settings.passes_over(&error) {
+        return Err(error);
     }
+    let (path, offset, damage) = match error {
+        Error::Damaged { path, offset, damage } => (path, offset, damage),
+        Error::UnexpectedMagic { path, expected, found } => {
+            (path, 0, Damage::Magic { expected, found })
+        }
+        // The version follows the first four bytes.
+        Error::UnknownVersion { path, version } => (path, 4, Damage::Version { version }),
+        error => return Err(error),
+    };
+    Ok(Skipped { path, offset, length: 0, damage })
 }

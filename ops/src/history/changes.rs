@@ -75,7 +75,7 @@ impl Changes {
     }
 
     /// Returns the damaged ranges that were skipped so far, and the snapshots that were passed over
-    /// because they are incomplete.
+    /// because they are incomplete or damaged.
     pub fn skipped(&self) -> impl Iterator<Item = &Skipped> {
         self.skipped.iter().chain(self.logs.skipped())
     }

@@ -147,6 +147,14 @@ impl Error {
         matches!(self, Self::Damaged { damage: Damage::Truncated { .. }, .. })
     }
 
+    /// Returns `true` if the content of a file is damaged, or begins with a wrong header.
+    pub(super) const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged { .. } | Self::UnexpectedMagic { .. } | Self::UnknownVersion { .. }
+        )
+    }
+
     pub(super) fn damaged(path: &Path, offset: u64, damage: Damage) -> Self {
         Self::Damaged { path: path.to_owned(), offset, damage }
     }
@@ -168,6 +176,20 @@ pub enum Damage {
         recorded: u64,
         /// The Adler-32 of the bytes.
         computed: u32,
+    },
+    /// The file does not begin as a file of this kind.
+    #[error("the file begins with {found:02x?}; expected a {expected}")]
+    Magic {
+        /// The kind of file: `transaction log` or `snapshot`.
+        expected: &'static str,
+        /// Its first four bytes.
+        found: [u8; 4],
+    },
+    /// The version in the header of the file is unknown.
+    #[error("version {version} of the format is unknown")]
+    Version {
+        /// The version.
+        version: i32,
     },
     /// A length is negative or above the limit.
     #[error("{what} has length {length}; the limit is {limit} bytes")]

@@ -35,7 +35,7 @@ pub struct Explained {
     /// The gaps in the logs. A later change may be in one of them.
     pub gaps: Vec<Gap>,
     /// Damaged ranges, if they were [skipped](Index::skip_damaged), and snapshots that were passed
-    /// over because they are incomplete.
+    /// over because they are incomplete or damaged.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub skipped: Vec<Skipped>,
 }

@@ -75,7 +75,7 @@ pub struct Replayed {
     /// Missing transactions, if they were [skipped](Replay::skip_damaged).
     pub gaps: Vec<Gap>,
     /// Damaged ranges, if they were [skipped](Replay::skip_damaged), and snapshots that were passed
-    /// over because they are incomplete.
+    /// over because they are incomplete or damaged.
     pub skipped: Vec<Skipped>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use zk_curator::SessionId;
 
 use super::change::{Moment, SessionEnd};
-use super::error::{Error, Result};
+use super::error::Result;
 use super::index::Index;
 use super::logs::Logs;
 use super::records::{Record, Txn};
@@ -113,8 +113,7 @@ impl Index {
                     let found = snapshot.sessions().iter();
                     sessions.extend(found.map(|session| (session.id, session.timeout_ms)));
                 }
-                Err(error) if error.is_truncated() => {}
-                Err(Error::Damaged { .. }) if self.settings.skips_damaged => {}
+                Err(error) if self.settings.passes_over(&error) => {}
                 Err(error) => return Err(error),
             }
         }

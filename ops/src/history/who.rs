@@ -8,7 +8,7 @@ use zk_curator::SessionId;
 use super::change::{Change, DeletionCause, Moment, Operation};
 use super::changes::Changes;
 use super::continuity::Gap;
-use super::error::{Error, Result};
+use super::error::Result;
 use super::files::SnapshotFile;
 use super::identity::ClientIdentity;
 use super::index::Index;
@@ -67,7 +67,7 @@ pub struct Fate {
     /// The gaps in the logs. A later change may be in one of them.
     pub gaps: Vec<Gap>,
     /// Damaged ranges, if they were [skipped](Index::skip_damaged), and snapshots that were passed
-    /// over because they are incomplete.
+    /// over because they are incomplete or damaged.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub skipped: Vec<Skipped>,
 }
@@ -267,8 +267,7 @@ impl Index {
         for file in self.files.snapshots.iter().rev().filter(|file| file.zxid <= at.zxid) {
             match self.ephemerals_in(file, session) {
                 Ok(ephemerals) => return Ok(ephemerals),
-                Err(error) if error.is_truncated() => {}
-                Err(Error::Damaged { .. }) if self.settings.skips_damaged => {}
+                Err(error) if self.settings.passes_over(&error) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use zk_curator::{Acl, SessionId};
 
 use super::super::digest::node_digest;
-use super::super::{At, Difference, Error, Files, Owner, Replay, Replayed, StoredStat};
+use super::super::{At, Difference, Error, Files, Index, Owner, Replay, Replayed, StoredStat};
 use super::model::{Model, choices, fuzzy_snapshot};
 use super::writer::{Folder, Op, SnapshotContent, TestTxn, gzip, log_file, snappy};
 
@@ -421,5 +421,33 @@ fn an_incomplete_snapshot_is_passed_over() {
         assert_eq!(found.snapshot, Some(folder.path().join("snapshot.5")));
         assert_eq!(found.skipped.len(), 1, "{name}");
         std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn a_snapshot_with_a_wrong_header_is_passed_over_on_request() {
+    let folder = Folder::new();
+    let mut model = Model { zxid: 5, ..Model::new() };
+    folder.write("snapshot.5", &model.snapshot().bytes());
+    let txn = TestTxn::new(6, create("/a", false, 1));
+    model.apply(&txn);
+    folder.write("log.6", &log_file(&[txn], 0));
+    let whole = model.snapshot().bytes();
+    // The first byte, and the last one of the version.
+    for (at, told) in [(0, "expected a snapshot"), (7, "version 9 of the format is unknown")] {
+        let mut wrong = whole.clone();
+        wrong[at] = 9;
+        let path = folder.write("snapshot.6", &wrong);
+        let files = Files::find([folder.path()]).unwrap();
+        let replay = Replay::new(&files);
+        let error = replay.run(At::Latest).unwrap_err();
+        assert!(error.to_string().contains("snapshot.6"), "{error}");
+        assert!(Index::new(&files).sessions().is_err());
+        let found = replay.skip_damaged(true).run(At::Latest).unwrap();
+        check_tree(&found, &model, false);
+        let [skipped] = &found.skipped[..] else { panic!("{:?}", found.skipped) };
+        assert_eq!((&skipped.path, skipped.length), (&path, 0));
+        assert!(skipped.damage.to_string().contains(told), "{}", skipped.damage);
+        assert!(Index::new(&files).skip_damaged(true).sessions().is_ok());
     }
 }
