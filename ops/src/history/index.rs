@@ -102,8 +102,8 @@ impl Index {
     }
 
     /// Keeps the nodes, to tell their states before each change and the deletions of ephemeral
-    /// nodes in logs of ZooKeeper 3.5 and earlier. Default: on if paths are selected or data is
-    /// requested.
+    /// nodes that the end of a session does not list. Logs of ZooKeeper 3.5 and earlier list none.
+    /// Default: on if paths are selected or data is requested.
     pub fn with_states(mut self, with_states: bool) -> Self {
         self.with_states = Some(with_states);
         self

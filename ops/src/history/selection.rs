@@ -1,11 +1,12 @@
 //! The changes that an index selects, with the states of their nodes.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use bytes::Bytes;
 use zk_curator::SessionId;
 use zk_curator_proto::OpCode;
 
+use super::arena::NodeId;
 use super::change::{Change, DeletionCause, Moment, MultiPlace, NodeState, Operation, SessionEnd};
 use super::lists::AclList;
 use super::records::{Record, Txn, TxnHeader};
@@ -74,6 +75,15 @@ impl Tracked {
             owner,
             anyone_reads: acl.map(AclList::lets_anyone_read),
         }
+    }
+
+    /// Returns the ephemeral nodes of a session before a transaction, sorted. A fuzzy snapshot may
+    /// contain later ones.
+    fn ephemerals(&self, header: &TxnHeader) -> Vec<String> {
+        let is_older = |id: NodeId| self.tree.nodes[id].stat.czxid < header.zxid;
+        let mut paths = self.tree.ephemerals(header.session);
+        paths.retain(|path| self.tree.find(path).is_some_and(is_older));
+        paths
     }
 }
 
@@ -188,8 +198,9 @@ impl Selection {
         Some(change)
     }
 
-    /// Adds the deletions of the ephemeral nodes of a session that ends. Without paths in the
-    /// transaction, they are the nodes that the tree knows.
+    /// Adds the deletions of the ephemeral nodes of a session that ends: those of the transaction,
+    /// and the others that the tree knows. A server deletes them as well. Logs of ZooKeeper 3.5 and
+    /// earlier have no paths.
     fn deletions(
         &self,
         header: &TxnHeader,
@@ -211,13 +222,14 @@ impl Selection {
             change.deletion = Some(DeletionCause::SessionEnd(SessionEnd::of(header)));
             changes.push_back(change);
         };
-        match (txn, tracked) {
-            (Txn::CloseSession(Some(paths)), _) => paths.iter().for_each(add),
-            (_, Some(tracked)) => {
-                tracked.tree.ephemerals(header.session).iter().for_each(|path| add(path));
-            }
-            (_, None) => {}
+        let Txn::CloseSession(paths) = txn else { return };
+        let mut listed = HashSet::new();
+        for path in paths.iter().flatten() {
+            listed.insert(path);
+            add(path);
         }
+        let owned = tracked.map(|tracked| tracked.ephemerals(header)).unwrap_or_default();
+        owned.iter().filter(|path| !listed.contains(path.as_str())).for_each(|path| add(path));
     }
 
     /// Returns a state with the data of a transaction.

@@ -198,7 +198,7 @@ impl Author {
     /// Returns the number of changes near the requested time, without the change itself. It is
     /// exact for the change that was [explained](super::Index::explain).
     ///
-    /// A deletion at the end of a session that the logs do not list is not among these changes.
+    /// A deletion that the end of a session does not list is not among these changes.
     #[must_use]
     pub fn others_count(&self, change: &Change) -> u64 {
         let own = self.nearby.iter().filter(|other| other.is_same(change)).count();

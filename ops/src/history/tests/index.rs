@@ -170,6 +170,32 @@ fn ephemeral_nodes_of_old_logs_are_found_with_states() {
 }
 
 #[test]
+fn ephemeral_nodes_that_a_session_end_does_not_list_are_deleted() {
+    let mut requests = requests();
+    requests[9] = (1, 7, create("/s/more", true, 3));
+    let (_folder, files) = server(requests);
+    let index = Index::new(&files).operations([Operation::Delete]).zxids(11..=11);
+    assert_eq!(summary(&changes(&index)), [(11, Operation::Delete, "/s/one")]);
+    let both = [(11, Operation::Delete, "/s/one"), (11, Operation::Delete, "/s/more")];
+    let found = changes(&index.with_states(true));
+    assert_eq!(summary(&found), both);
+    let cause = DeletionCause::SessionEnd(SessionEnd::Server);
+    assert!(found.iter().all(|change| change.deletion == Some(cause)), "{found:?}");
+    let explained = Index::new(&files).explain("/s/more", None, 0).unwrap().explanation.unwrap();
+    assert_eq!((explained.change.at.zxid, explained.change.deletion), (11, Some(cause)));
+    // The snapshot of the transaction before contains a node that its session creates later.
+    let folder = Folder::new();
+    let close = Op::CloseSession { paths: Some(Vec::new()) };
+    let later = txns(21, vec![(1, 0, close), (1, 1, create("/e", true, 1))]);
+    let mut model = Model { zxid: 20, ..Model::new() };
+    model.apply(&later[1]);
+    folder.write("snapshot.14", &model.snapshot().bytes());
+    let files = self::files(&folder, &later);
+    let found = changes(&Index::new(&files).operations([Operation::Delete]).path("/e"));
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
 fn states_before_the_first_snapshot_are_unknown() {
     let folder = Folder::new();
     let txns = txns(
