@@ -45,6 +45,12 @@ pub(super) const fn follows(before: i64, next: i64) -> bool {
     next == before.wrapping_add(1) || (epoch(next) > epoch(before) && counter(next) == 1)
 }
 
+/// Returns `true` if logs up to `last` contain the transaction `zxid`. A leader begins its epoch
+/// with the counter 0, which no transaction has.
+pub(super) const fn reaches(last: i64, zxid: i64) -> bool {
+    last >= zxid || counter(zxid) == 0
+}
+
 /// Returns `true` for the first transaction of an ensemble or of a standalone server.
 ///
 /// The first epoch with a transaction may be a later one, if elections failed.
@@ -64,6 +70,12 @@ const fn counter(zxid: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_epoch_begins_before_its_first_transaction() {
+        assert!(reaches(7, 7) && reaches(8, 7) && !reaches(6, 7));
+        assert!(reaches(6, 1 << 32) && !reaches(6, (1 << 32) | 1));
+    }
 
     #[test]
     fn counters_have_no_holes_and_restart_with_an_epoch() {

@@ -22,6 +22,8 @@ pub struct Logs {
     next: usize,
     current: Option<Log>,
     first: i64,
+    /// The last transaction that was read, also of those before `first`; `None` if there is none.
+    last: Option<i64>,
     max_record: usize,
     skips_damaged: bool,
     passes_removed: bool,
@@ -41,6 +43,7 @@ impl Logs {
             next: 0,
             current: None,
             first: i64::MIN,
+            last: None,
             max_record: DEFAULT_MAX_RECORD,
             skips_damaged: false,
             passes_removed: false,
@@ -159,7 +162,9 @@ impl Logs {
             }
             let Some(log) = &mut self.current else { return Ok(false) };
             if log.advance()? {
-                if log.position().is_some_and(|(zxid, _)| zxid >= self.first) {
+                let zxid = log.position().map(|(zxid, _)| zxid);
+                self.last = self.last.max(zxid);
+                if zxid.is_some_and(|zxid| zxid >= self.first) {
                     return Ok(true);
                 }
                 continue;
@@ -176,6 +181,12 @@ impl Logs {
                 return Ok(false);
             }
         }
+    }
+
+    /// Returns the last transaction that was read, also of those before the first one that was
+    /// requested.
+    pub(super) const fn last(&self) -> Option<i64> {
+        self.last
     }
 
     /// Returns the id and the time of the transaction that [`advance`](Self::advance) moved to.

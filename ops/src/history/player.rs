@@ -5,11 +5,12 @@ use std::path::Path;
 
 use super::base::{Base, PassSettings};
 use super::comparison::Comparison;
-use super::continuity::{Gap, follows};
+use super::continuity::{Gap, follows, reaches};
 use super::error::{Error, Result};
 use super::files::Files;
 use super::logs::Logs;
 use super::records::TreeDigest;
+use super::replay::At;
 use super::tree::Tree;
 
 /// The order of the transactions that were read.
@@ -60,6 +61,8 @@ pub(super) struct Player {
     pub(super) time_ms: Option<i64>,
     /// The last transaction that the snapshot may contain changes of.
     fuzzy_until: Option<i64>,
+    /// The transaction of the snapshot at which the replay begins or continues.
+    base: i64,
     files: Files,
     settings: PassSettings,
     pub(super) gaps: Vec<Gap>,
@@ -87,6 +90,7 @@ impl Player {
             zxid: base.zxid,
             time_ms: None,
             fuzzy_until: base.fuzzy_until,
+            base: base.zxid,
             files: files.clone(),
             settings: settings.clone(),
             gaps: Vec::new(),
@@ -145,7 +149,7 @@ impl Player {
         if let Some(base) = base.filter(|base| base.zxid <= target) {
             self.comparison.restart(base.fuzzy_until);
             (self.tree, self.fuzzy_until) = (base.tree, base.fuzzy_until);
-            (self.zxid, self.time_ms) = (base.zxid, None);
+            (self.zxid, self.time_ms, self.base) = (base.zxid, None, base.zxid);
         } else if self.settings.skips_damaged {
             self.gaps.push(gap);
         } else {
@@ -158,5 +162,17 @@ impl Player {
     /// tells.
     pub(super) fn is_settled(&self) -> bool {
         self.fuzzy_until.is_some_and(|until| self.zxid >= until)
+    }
+
+    /// Returns `true` if the tree may contain changes of transactions that were not applied. The
+    /// logs of a server are as new as its snapshots, so the tree at their end contains none, unless
+    /// logs are missing.
+    pub(super) fn may_contain_later(&self, at: At) -> bool {
+        let has_later_log = || self.files.logs.last().is_some_and(|log| log.zxid > self.base);
+        let has_last = || self.logs.last().is_some_and(|last| reaches(last, self.base));
+        match (at, self.fuzzy_until) {
+            (At::Latest, None) => !has_later_log() && !has_last(),
+            _ => !self.is_settled(),
+        }
     }
 }

@@ -66,8 +66,13 @@ pub struct Replayed {
     /// False if the tree may contain changes of later transactions, or lack nodes that were deleted
     /// later. A snapshot of ZooKeeper 3.5 or earlier does not tell the end of its fuzzy range. A
     /// replay from the newest or the only snapshot is not settled then. The tree of
-    /// [`At::Latest`] is right even so, if the logs are as new as the snapshot.
+    /// [`At::Latest`] is right even so, if the logs are as new as the snapshot: see
+    /// [`may_contain_later`](Self::may_contain_later).
     pub is_settled: bool,
+    /// True if the tree may contain a part of the changes of transactions that were not applied. As
+    /// `!is_settled`, but false for [`At::Latest`] if the snapshot does not tell the end of its
+    /// fuzzy range, and the logs are as new as the snapshot.
+    pub may_contain_later: bool,
     /// The number of transactions that were applied.
     pub transactions: u64,
     /// The comparison of digests, if they were computed.
@@ -146,6 +151,7 @@ impl Replay {
         skipped.extend(player.logs.skipped().cloned());
         Ok(Replayed {
             is_settled: player.is_settled(),
+            may_contain_later: player.may_contain_later(at),
             tree: player.tree,
             zxid: player.zxid,
             time_ms: player.time_ms,

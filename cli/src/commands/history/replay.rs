@@ -16,11 +16,14 @@ pub(super) fn replay(
     let replayed = files
         .read(|found| Replay::new(found).below(path).skip_damaged(files.skip_damaged).run(at))?;
     let is_partial = show::name_missing(app, &replayed.gaps, &replayed.skipped);
-    if !replayed.is_settled && at != At::Latest {
-        app.out().warn(
+    if replayed.may_contain_later {
+        app.out().warn(if at == At::Latest {
+            "note: no log is as new as the snapshot; the tree may contain a part of later changes; \
+             pass --log-dir if the logs are in another directory"
+        } else {
             "note: the snapshot does not tell which later changes it contains; the tree may \
-             contain some",
-        );
+             contain some"
+        });
     }
     Ok((replayed, if is_partial { Exit::PARTLY } else { Exit::DONE }))
 }

@@ -451,3 +451,35 @@ fn a_snapshot_with_a_wrong_header_is_passed_over_on_request() {
         assert!(Index::new(&files).skip_damaged(true).sessions().is_ok());
     }
 }
+
+#[test]
+fn the_last_tree_may_contain_later_changes_without_new_logs() {
+    let mut model = Model { zxid: 6, ..Model::new() };
+    let txns: Vec<_> =
+        (7..14).map(|zxid| TestTxn::new(zxid, create(&format!("/n{zxid}"), false, 1))).collect();
+    for txn in &txns {
+        model.apply(txn);
+    }
+    let unknown = model.snapshot();
+    let told = SnapshotContent { last_zxid: Some(13), ..model.snapshot() };
+    // The snapshot of transaction 10, and the last transaction in the logs.
+    for (content, last, expected) in [
+        (&unknown, None, true),
+        (&unknown, Some(9), true),
+        (&unknown, Some(10), false),
+        (&unknown, Some(11), false),
+        (&told, None, true),
+        (&told, Some(12), true),
+        (&told, Some(13), false),
+    ] {
+        let folder = Folder::new();
+        folder.write("snapshot.a", &content.bytes());
+        if let Some(last) = last {
+            let until = txns.iter().filter(|txn| txn.zxid <= last);
+            folder.write("log.7", &log_file(until, 0));
+        }
+        let found = Replay::new(&Files::find([folder.path()]).unwrap()).run(At::Latest).unwrap();
+        let end = content.last_zxid;
+        assert_eq!(found.may_contain_later, expected, "{end:?}, logs up to {last:?}");
+    }
+}
