@@ -379,7 +379,8 @@ async fn command_of(
         exchange(stream, &request).await
     };
     let response = timeout(options.within, asked).await.unwrap_or(Err(ProbeTrouble::Late))?;
-    admin::body(&response).ok_or(ProbeTrouble::Unknown)
+    // JSON that was cut is not valid.
+    admin::body(&response.text).ok_or(ProbeTrouble::Unknown)
 }
 
 /// Asks the admin server of a server for the settings that no word tells.
@@ -400,7 +401,8 @@ pub(crate) async fn settings(
 /// Asks a server a four-letter word, and returns the text of its response.
 ///
 /// # Errors
-/// The reason why there is no response. A refusal is one.
+/// The reason why there is no response. A refusal is one, and a response that was cut is
+/// [`ProbeTrouble::Unknown`].
 pub async fn ask(
     server: &ProbedServer,
     word: FourLetterWord,
@@ -420,18 +422,29 @@ pub async fn ask(
             }
         }
     };
-    let text = timeout(options.within, asked).await.unwrap_or(Err(ProbeTrouble::Late))?;
+    let response = timeout(options.within, asked).await.unwrap_or(Err(ProbeTrouble::Late))?;
+    let Response { text, may_be_cut } = response;
     match words::refusal(&text) {
         Some(refusal) => Err(refusal.into()),
+        // A session behind the cut would look as if it had ended.
+        None if may_be_cut && !word.is_whole(&text) => Err(ProbeTrouble::Unknown),
         None => Ok(text),
     }
+}
+
+/// A response of a server.
+#[derive(Debug)]
+struct Response {
+    text: String,
+    /// `true` if the connection failed after the last byte that was received.
+    may_be_cut: bool,
 }
 
 /// Sends a request, and reads the response up to its end.
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: &str,
-) -> ProbeResult<String> {
+) -> ProbeResult<Response> {
     let unsent = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ProbeTrouble::Silent,
         _ => ProbeTrouble::Unreachable(describe(&error)),
@@ -444,7 +457,10 @@ async fn exchange(
         _ if bytes.len() as u64 > LONGEST => Err(ProbeTrouble::TooLong),
         // Some servers reset the connection after the response.
         Err(_) if bytes.is_empty() => Err(ProbeTrouble::Silent),
-        _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        read => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            Ok(Response { text, may_be_cut: read.is_err() })
+        }
     }
 }
 
@@ -452,4 +468,44 @@ async fn exchange(
 fn describe(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.as_str(), |(reason, _)| reason).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::ReadBuf;
+
+    use super::*;
+
+    /// A response, and then a reset.
+    struct Cut(&'static [u8]);
+
+    impl AsyncRead for Cut {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let bytes = std::mem::take(&mut self.0);
+            buffer.put_slice(bytes);
+            let reset = || Err(io::ErrorKind::ConnectionReset.into());
+            Poll::Ready(if bytes.is_empty() { reset() } else { Ok(()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reset_after_a_response_is_noticed() {
+        let word = FourLetterWord::Srvr.text();
+        let stream = |bytes| tokio::io::join(Cut(bytes), tokio::io::sink());
+        let cut = exchange(stream(b"Mode: leader\n"), word).await.expect("a response");
+        assert!(cut.may_be_cut);
+        assert_eq!(cut.text, "Mode: leader\n");
+        let silent = exchange(stream(b""), word).await;
+        assert!(matches!(silent, Err(ProbeTrouble::Silent)), "{silent:?}");
+        let stream = tokio::io::join(&b"Mode: leader\n"[..], tokio::io::sink());
+        let whole = exchange(stream, word).await.expect("a response");
+        assert!(!whole.may_be_cut);
+    }
 }

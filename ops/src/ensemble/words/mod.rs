@@ -16,6 +16,7 @@
 
 mod clients;
 mod dump;
+mod ending;
 mod server;
 mod watches;
 

@@ -111,6 +111,40 @@ fn connections_name_their_sessions() {
 }
 
 #[test]
+fn a_cut_response_is_not_whole() {
+    use FourLetterWord::{Conf, Cons, Dump, Mntr, Srvr};
+
+    for (word, text) in [
+        (Srvr, golden!("apache-3.9-srvr")),
+        (Srvr, golden!("keeper-srvr")),
+        (Mntr, golden!("apache-3.9-mntr")),
+        (Conf, golden!("apache-3.6-conf")),
+        (Conf, golden!("apache-3.9-conf")),
+        (Conf, golden!("keeper-conf")),
+        (Cons, golden!("apache-3.8-cons")),
+        (Cons, golden!("apache-3.9-cons")),
+        (Cons, golden!("keeper-cons")),
+        (Dump, golden!("apache-3.5-dump-leader")),
+        (Dump, golden!("apache-3.8-dump")),
+        (Dump, golden!("keeper-dump")),
+    ] {
+        assert!(word.is_whole(text), "{text}");
+        let half = text.trim_end();
+        assert!(!word.is_whole(&half[..half.len() / 2]), "{text}");
+    }
+    // Between two lines.
+    let cons = golden!("apache-3.9-cons");
+    for (at, _) in cons.match_indices('\n').filter(|(at, _)| at + 1 < cons.len()) {
+        assert!(!Cons.is_whole(&cons[..=at]), "{at}");
+    }
+    let dump = golden!("apache-3.9-dump-leader");
+    let connections = dump.find("Connections dump").expect("connections");
+    for (at, _) in dump[..connections].match_indices('\n') {
+        assert!(!Dump.is_whole(&dump[..=at]), "{at}");
+    }
+}
+
+#[test]
 fn ipv6_addresses_keep_their_brackets() {
     for line in [
         " /[0:0:0:0:0:0:0:1]:52042[1](queued=2,recved=3)",
