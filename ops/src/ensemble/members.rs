@@ -27,6 +27,9 @@ pub struct EnsembleMembers {
     pub config: Option<EnsembleConfig>,
     /// The ids of the members whose client addresses are not known.
     pub unknown: Vec<u64>,
+    /// Those of the unknown members whose client addresses other servers have: two servers report
+    /// the same id, or the configuration has an address twice.
+    pub displaced: Vec<u64>,
 }
 
 impl EnsembleMembers {
@@ -49,8 +52,14 @@ impl EnsembleMembers {
     /// Returns a note about the members that were not asked.
     #[must_use]
     pub fn note(&self) -> Option<ProbeNote> {
-        let members = self.unknown.clone();
-        (!members.is_empty()).then_some(ProbeNote::NoAddress { members })
+        let displaced = self.displaced.clone();
+        let note = ProbeNote::NoAddress { members: self.without_address(), displaced };
+        (!self.unknown.is_empty()).then_some(note)
+    }
+
+    /// Returns the ids of the members whose client addresses the configuration does not tell.
+    pub(crate) fn without_address(&self) -> Vec<u64> {
+        self.unknown.iter().copied().filter(|id| !self.displaced.contains(id)).collect()
     }
 
     /// Returns a note about servers that may exist in addition to those of these reports: about the
@@ -97,8 +106,8 @@ impl EnsembleProbe<'_> {
             }
         };
         let addresses = resolve(&reports, config.as_ref()).await;
-        let (servers, unknown) = merge(&reports, config.as_ref(), &addresses);
-        Ok(EnsembleMembers { servers, config, unknown })
+        let merged = merge(&reports, config.as_ref(), &addresses);
+        Ok(EnsembleMembers { config, ..merged })
     }
 }
 
@@ -159,16 +168,18 @@ fn address(member: &EnsembleServer, reports: &[ProbeReport]) -> Option<Address> 
     member.client_address().map(|address| (address.host, address.port)).or_else(guess)
 }
 
-/// Joins the servers of the connect string with the members of the configuration, and returns the
-/// ids of the members without an address. A server that is both has the address of the connect
-/// string, which reaches it from here.
+/// Joins the servers of the connect string with the members of the configuration, and finds the ids
+/// of the members without an address. A server that is both has the address of the connect string,
+/// which reaches it from here. The result has no configuration.
 fn merge(
     reports: &[ProbeReport],
     config: Option<&EnsembleConfig>,
     addresses: &MemberAddresses,
-) -> (Vec<ProbedServer>, Vec<u64>) {
+) -> EnsembleMembers {
     let mut left: Vec<&ProbeReport> = reports.iter().collect();
-    let (mut servers, mut unknown): (Vec<ProbedServer>, _) = (Vec::new(), Vec::new());
+    let mut found = EnsembleMembers::default();
+    // The servers at other addresses that report the id of another server.
+    let mut doubles: Vec<&ProbeReport> = Vec::new();
     for member in config.into_iter().flat_map(|config| &config.servers) {
         let address = address(member, reports);
         let is_member = |report: &ProbeReport| match report
@@ -182,26 +193,38 @@ fn merge(
         };
         let place = left.iter().position(|report| is_member(report));
         let named = place.map(|place| left.remove(place).server.clone());
-        // The same server may be named twice.
-        left.retain(|report| !is_member(report));
-        let taken = |(host, port): &Address| {
+        let named = named.map(|server| (server.host, server.port));
+        // The same server may be named twice, and two servers may report the same id.
+        let (same, rest): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| is_member(one));
+        left = rest;
+        let is_double = |report: &&ProbeReport| {
+            named.as_ref().is_some_and(|named| !is_at(report, named, addresses))
+        };
+        doubles.extend(same.into_iter().filter(is_double));
+        let is_taken = |(host, port): &Address| {
             let named = reports.iter().map(|report| &report.server);
-            named.chain(&servers).any(|server| (&server.host, &server.port) == (host, port))
+            named.chain(&found.servers).any(|server| (&server.host, &server.port) == (host, port))
         };
-        let found = match named {
-            Some(server) => Some((server.host, server.port)),
-            None => address.filter(|address| !taken(address)),
+        let is_displaced = |address: &Address| {
+            let is_known = member.client_address().is_some();
+            is_known || doubles.iter().any(|report| is_at(report, address, addresses))
         };
-        match found {
-            None => unknown.push(member.id),
-            Some((host, port)) => {
+        match (named, address) {
+            (None, Some(address)) if is_taken(&address) => {
+                found.unknown.push(member.id);
+                if is_displaced(&address) {
+                    found.displaced.push(member.id);
+                }
+            }
+            (None, None) => found.unknown.push(member.id),
+            (Some((host, port)), _) | (None, Some((host, port))) => {
                 let (id, observer) = (Some(member.id), member.observer);
-                servers.push(ProbedServer { host, port, id, observer });
+                found.servers.push(ProbedServer { host, port, id, observer });
             }
         }
     }
-    servers.extend(left.into_iter().map(|report| report.server.clone()));
-    (servers, unknown)
+    found.servers.extend(left.into_iter().map(|report| report.server.clone()));
+    found
 }
 
 /// Returns `true` if a server of the connect string has this address, perhaps by another name.
@@ -230,7 +253,7 @@ mod tests {
 
     fn merged(reports: &[ProbeReport], config: &str, addresses: &MemberAddresses) -> Vec<String> {
         let config = EnsembleConfig::parse(config.as_bytes()).expect("a configuration");
-        let (servers, _) = merge(reports, Some(&config), addresses);
+        let servers = merge(reports, Some(&config), addresses).servers;
         servers.iter().map(|server| format!("{:?} {server}", server.id.unwrap_or(0))).collect()
     }
 
@@ -271,6 +294,30 @@ mod tests {
         let members = EnsembleMembers { unknown: vec![2, 3], ..EnsembleMembers::default() };
         let note = members.note().expect("a note").to_string();
         assert!(note.starts_with("server.2, server.3 without a client port"), "{note}");
+    }
+
+    #[test]
+    fn members_whose_servers_report_other_ids_are_told_apart() {
+        let reports = [named("zk1", 2181, Some(1)), named("zk2", 2181, Some(1))];
+        let without_ports = "server.1=zk1:2888:3888\nserver.2=zk2:2888:3888\n";
+        for text in [CONFIG, without_ports] {
+            let config = EnsembleConfig::parse(text.as_bytes()).expect("a configuration");
+            let found = merge(&reports, Some(&config), &vec![]);
+            assert_eq!(found.unknown, [2], "{text}");
+            assert_eq!(found.displaced, [2], "{text}");
+            let note = found.note().expect("a note").to_string();
+            assert!(note.starts_with("server.2: another server has its client address"), "{note}");
+            assert!(!note.contains("client port"), "{note}");
+        }
+        // The same server is named twice, and the other one has no port in the configuration.
+        let address = HashSet::from([SocketAddr::from(([127, 0, 0, 1], 2182))]);
+        let name = |host: &str| ((host.to_owned(), 2182), address.clone());
+        let addresses = vec![name("127.0.0.1"), name("localhost")];
+        let reports = [named("127.0.0.1", 2182, Some(1)), named("localhost", 2182, Some(1))];
+        let config = EnsembleConfig::parse(b"server.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4\n");
+        let found = merge(&reports, Some(&config.expect("a configuration")), &addresses);
+        assert_eq!(found.unknown, [2]);
+        assert!(found.displaced.is_empty(), "{:?}", found.displaced);
     }
 
     fn told(conf: &str) -> ProbeReport {
@@ -325,7 +372,7 @@ mod tests {
     #[test]
     fn without_a_configuration_the_named_servers_remain() {
         let reports = [named("a", 1, None), named("b", 2, None)];
-        assert_eq!(merge(&reports, None, &vec![]).0.len(), 2);
+        assert_eq!(merge(&reports, None, &vec![]).servers.len(), 2);
         assert_eq!(EnsembleMembers::default().voters(), None);
     }
 }

@@ -35,8 +35,10 @@ pub enum ProbeNote {
     },
     /// The client addresses of some members are not known, so they were not asked.
     NoAddress {
-        /// The ids of the members.
+        /// The ids of the members without a client port in the configuration.
         members: Vec<u64>,
+        /// The ids of the members whose client addresses other servers have.
+        displaced: Vec<u64>,
     },
     /// No server told the members of the ensemble, so only the named servers were asked.
     MembersUnknown,
@@ -57,10 +59,17 @@ impl fmt::Display for ProbeNote {
             }
             Self::Trouble { server, trouble } => write!(f, "{server}: {trouble}"),
             Self::Admin { server, trouble } => write!(f, "{server}: admin server: {trouble}"),
-            Self::NoAddress { members } => {
+            Self::NoAddress { members, displaced } => {
                 let note =
                     "without a client port in the configuration: name it in the connect string";
-                write!(f, "{} {note}", member_names(members))
+                let mut notes = Vec::new();
+                if !members.is_empty() {
+                    notes.push(format!("{} {note}", member_names(members)));
+                }
+                if !displaced.is_empty() {
+                    notes.push(format!("{}: {DISPLACED}", member_names(displaced)));
+                }
+                f.write_str(&notes.join("; "))
             }
             Self::MembersUnknown => {
                 f.write_str("no server tells the members: name all of them in the connect string")
@@ -69,6 +78,10 @@ impl fmt::Display for ProbeNote {
         }
     }
 }
+
+/// The reason why a member with a client address is not known.
+pub(super) const DISPLACED: &str =
+    "another server has its client address: check the ids of the servers (myid)";
 
 /// Returns the names of members in the configuration.
 pub(super) fn member_names(ids: &[u64]) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ensemble::notes::member_names;
+use crate::ensemble::notes::{DISPLACED, member_names};
 use crate::ensemble::probe::ProbedServer;
 use crate::ensemble::trouble::ProbeTrouble;
 use crate::ensemble::words::ServerMode;
@@ -26,6 +26,8 @@ pub enum RollingDoubt {
     NoSuchMember(Vec<u64>),
     /// Members, by id, whose client addresses are not known.
     NoAddress(Vec<u64>),
+    /// Members, by id, whose client addresses other servers have.
+    Displaced(Vec<u64>),
     /// The members, or the kinds of some, are not those of the start.
     MembersChanged,
     /// The server does not serve, or its state is not known.
@@ -95,6 +97,7 @@ impl RollingDoubt {
                 | Self::NotAMember(_)
                 | Self::NoSuchMember(_)
                 | Self::NoAddress(_)
+                | Self::Displaced(_)
                 | Self::MembersChanged
                 | Self::OtherMember { .. }
                 | Self::WentBack { .. }
@@ -124,6 +127,7 @@ impl fmt::Display for RollingDoubt {
             Self::NoAddress(ids) => {
                 write!(f, "{}: no client address: name it in the connect string", member_names(ids))
             }
+            Self::Displaced(ids) => write!(f, "{}: {DISPLACED}", member_names(ids)),
             Self::MembersChanged => f.write_str("the members of the ensemble have changed"),
             Self::NotServing { server, trouble } => write!(f, "{server}: {trouble}"),
             Self::NoId(server) => write!(f, "{server} does not report its id (conf)"),

@@ -71,8 +71,12 @@ impl RollingPlanner {
         if !strange.is_empty() {
             unusual.push(RollingDoubt::NoSuchMember(strange));
         }
-        if !found.unknown.is_empty() {
-            unusual.push(RollingDoubt::NoAddress(found.unknown.clone()));
+        let unknown = found.without_address();
+        if !unknown.is_empty() {
+            unusual.push(RollingDoubt::NoAddress(unknown));
+        }
+        if !found.displaced.is_empty() {
+            unusual.push(RollingDoubt::Displaced(found.displaced.clone()));
         }
         Self {
             left: rules.targets.clone(),

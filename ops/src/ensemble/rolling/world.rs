@@ -184,7 +184,7 @@ impl World {
         let text: String = self.servers.iter().map(|server| line(&server.server)).collect();
         let config = EnsembleConfig::parse(text.as_bytes()).expect("a configuration");
         let servers = self.servers.iter().map(|server| server.server.clone()).collect();
-        EnsembleMembers { servers, config: Some(config), unknown: Vec::new() }
+        EnsembleMembers { servers, config: Some(config), ..EnsembleMembers::default() }
     }
 
     pub(super) fn members(&self) -> Members {

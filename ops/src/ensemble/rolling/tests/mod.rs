@@ -547,7 +547,7 @@ fn servers_that_are_no_ensemble_are_refused() {
     let alone = [serving(1, ServerMode::Standalone, 5)];
     let servers: Vec<_> = alone.iter().map(|report| report.server.clone()).collect();
     let config = Some(EnsembleConfig::default());
-    let found = EnsembleMembers { servers: servers.clone(), config, unknown: Vec::new() };
+    let found = EnsembleMembers { servers: servers.clone(), config, ..Default::default() };
     assert_eq!(ended(&found, &alone), ["a single server: there is no quorum without it"]);
 
     let gone = ProbeReport { srvr: Err(ProbeTrouble::Late), ..serving(1, ServerMode::Follower, 5) };
@@ -561,11 +561,12 @@ fn servers_that_are_no_ensemble_are_refused() {
     );
 
     let config = EnsembleConfig::parse(b"server.3=zk3:1:2;2181\nserver.4=zk4:1:2").ok();
-    let found = EnsembleMembers { servers, config, unknown: vec![4] };
+    let found = EnsembleMembers { servers, config, unknown: vec![4, 5], displaced: vec![5] };
     let doubts = ended(&found, &alone);
     for text in [
         "zk:1 is not in the configuration of the ensemble",
         "server.4: no client address: name it in the connect string",
+        "server.5: another server has its client address: check the ids of the servers (myid)",
     ] {
         assert!(doubts.iter().any(|doubt| doubt == text), "{doubts:?}");
     }
