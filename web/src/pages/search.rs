@@ -94,7 +94,7 @@ pub(crate) async fn search(State(web): State<Arc<Web>>, visit: Visit) -> Request
     let mut walk = SearchWalk::new(zk, redaction, pattern, &root, web.search_limits);
     // A root that cannot be read is a problem, and not a result.
     let first = walk.step().await?.unwrap_or_default();
-    let parts = search_parts(walk, seat, first);
+    let parts = search_parts(&web.zk, walk, seat, first);
     if !is_page && wants_lines(&visit.headers) {
         return Ok(search_lines(parts));
     }

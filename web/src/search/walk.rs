@@ -89,6 +89,16 @@ impl SearchWalk {
         &self.summary
     }
 
+    /// Returns the end of the time of the search.
+    pub(crate) const fn ends(&self) -> Instant {
+        self.ends
+    }
+
+    /// Returns `true` if nothing follows.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Sends the next request, and returns its results, of which there may be none. `None` at the
     /// end.
     ///
@@ -115,6 +125,11 @@ impl SearchWalk {
         let hits = self.compared(candidates.unwrap_or_default()).await;
         self.check_limits();
         Ok(Some(hits))
+    }
+
+    /// Ends the search because its time is over.
+    pub(crate) fn late(&mut self) {
+        self.end(SearchEnd::Time);
     }
 
     /// Ends the search because of a failure.

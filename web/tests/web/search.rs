@@ -173,6 +173,32 @@ fn a_user_runs_one_search_at_a_time() {
 }
 
 #[test]
+fn a_search_that_nobody_reads_ends_in_time() {
+    paused(async {
+        let limits = Limits::new().search(10_000, 1 << 20, Duration::from_secs(9));
+        let site = limited(limits.searches(1)).await;
+        fill(&site, "/app", 1_000, "needle").await;
+        let (status, mut stream) = lines(&site, &address("/app", "text", "needle")).await;
+        assert_eq!(status, 200);
+        assert_eq!(site.get(&address("/app", "name", "lock")).await.status, 429);
+        wait::past(Duration::from_secs(9)).await;
+        // Its place is free, and the results so far are kept for the client.
+        assert_eq!(search(&site, "/app", "name", "lock").await["truncated"], false);
+        let mut text = String::new();
+        while let Some(part) = stream.next().await {
+            text.push_str(std::str::from_utf8(&part.unwrap()).unwrap());
+        }
+        let values = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let mut values: Vec<Value> = values.collect();
+        let summary = values.pop().unwrap();
+        assert_eq!(summary["summary"]["ended_by"], "time");
+        assert!((1..300).contains(&values.len()), "{text}");
+        let left = &summary["summary"]["not_searched"]["not_compared"]["total"];
+        assert!(left.as_u64().unwrap() > 0, "{text}");
+    });
+}
+
+#[test]
 fn nodes_are_bounded() {
     paused(async {
         let site = limited(Limits::new().search(10, 1 << 20, Duration::from_secs(9))).await;
