@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use zk_curator_ops::data;
 
 use super::book::RecordedChange;
-use super::journals::JournalView;
+use super::journals::{JournalView, SeenChanges};
 use super::value::JournalValue;
 use crate::live::{lasting, news_event};
 use crate::security::StreamSeat;
@@ -23,21 +23,24 @@ struct Reader {
     _seat: StreamSeat,
     /// The number of the last change that was sent.
     sent: u64,
+    /// The number of changes before those of this journal that are missing, at least.
+    missed: u64,
     with_changes: bool,
     pending: VecDeque<Arc<RecordedChange>>,
 }
 
-/// Returns the news of a journal as events, and with `with_changes` the changes after a number. A
-/// slow client gets the newest ones, and the number of dropped ones. Dropping the stream
-/// ends the view and frees the seat.
+/// Returns the news of a journal as events, and with `with_changes` the changes that the client has
+/// not seen. A slow client gets the newest ones, and the number of dropped ones. Dropping the
+/// stream ends the view and frees the seat.
 pub(crate) fn events(
     view: JournalView,
     seat: StreamSeat,
-    after: u64,
+    seen: SeenChanges,
     with_changes: bool,
 ) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
+    let (sent, missed) = (seen.last, u64::from(seen.are_of_another));
     let pending = VecDeque::new();
-    let reader = Reader { view, _seat: seat, sent: after, with_changes, pending };
+    let reader = Reader { view, _seat: seat, sent, missed, with_changes, pending };
     lasting(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((event, reader))
@@ -47,8 +50,8 @@ pub(crate) fn events(
 impl Reader {
     async fn next(&mut self) -> Option<Event> {
         if let Some(change) = self.pending.pop_front() {
-            let number = change.number.to_string();
-            return Some(Event::default().event("change").id(number).data(json_of(&change)));
+            let id = self.view.id_of(&change);
+            return Some(Event::default().event("change").id(id).data(json_of(&change)));
         }
         let news = self.view.next().await?;
         let mut body = news.json();
@@ -59,7 +62,8 @@ impl Reader {
                 None => self.sent.saturating_add(dropped),
             };
             self.pending = changes.into();
-            body["dropped"] = dropped.into();
+            let missed = std::mem::take(&mut self.missed);
+            body["dropped"] = dropped.saturating_add(missed).into();
         }
         Some(news_event(&body))
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use uuid::Uuid;
 use zk_curator::internal::{Locked, Signal, sleep_until};
 use zk_curator::op::ReadResult;
 use zk_curator::watch::PersistentWatch;
@@ -38,6 +39,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) path: String,
+    /// A random text, which another journal of the path does not have.
+    pub(super) mark: String,
     /// The time at which it was opened, in milliseconds since 1970 by the clock of this host.
     pub(super) began: i64,
     pub(super) redaction: Redaction,
@@ -106,6 +109,7 @@ impl Journal {
         let seats = JournalSeats { viewers: 0, visits: 0, seen: Instant::now(), is_evicted: false };
         Self {
             path,
+            mark: Uuid::new_v4().simple().to_string(),
             began: now_ms(),
             redaction,
             news: Signal::new(News::first()),

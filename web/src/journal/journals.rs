@@ -36,6 +36,15 @@ pub(crate) struct JournalView {
     told: Option<News>,
 }
 
+/// The changes that a client has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SeenChanges {
+    /// The number of the last one in this journal; 0 for none.
+    pub(super) last: u64,
+    /// `true` if they are of another journal. Changes between the two may be missing.
+    pub(super) are_of_another: bool,
+}
+
 /// The state of a journal for a page.
 #[derive(Debug)]
 pub(crate) struct JournalPage {
@@ -169,9 +178,24 @@ impl JournalView {
         self.journal.book.lock().after(number)
     }
 
-    /// Returns the number of the last change.
-    pub(crate) fn last(&self) -> u64 {
-        self.journal.book.lock().last()
+    /// Returns the id of a change for clients, which is opaque: a later journal of the same path has
+    /// other ids for the same numbers.
+    pub(super) fn id_of(&self, change: &RecordedChange) -> String {
+        format!("{}-{}", self.journal.mark, change.number)
+    }
+
+    /// Returns the changes of a client that has seen those up to an id.
+    pub(crate) fn seen_by_id(&self, id: &str) -> SeenChanges {
+        let own = id.split_once('-').filter(|(mark, _)| *mark == self.journal.mark);
+        let number: Option<u64> = own.and_then(|(_, number)| number.parse().ok());
+        SeenChanges { last: number.unwrap_or_default(), are_of_another: number.is_none() }
+    }
+
+    /// Returns the changes of a client that has seen those up to a number, by default all of them.
+    pub(crate) fn seen_by_number(&self, number: Option<u64>) -> SeenChanges {
+        let last = self.journal.book.lock().last();
+        let number = number.unwrap_or(last);
+        SeenChanges { last: number, are_of_another: number > last }
     }
 
     /// Returns the state for a page: the changes after a number, the newest first.

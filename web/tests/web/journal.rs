@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use axum::body::BodyDataStream;
+use axum::body::{Body, BodyDataStream};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 use zk_curator::op::fan_out;
 use zk_curator::{Acl, Permissions};
 use zk_curator_testing::{WatchKind, paused, wait};
 use zk_curator_web::{Limits, WebOptions};
 
-use crate::support::{Site, news};
+use crate::support::{Site, ask, news};
 
 async fn site(limits: Limits) -> Site {
     let limits = limits.requests(10_000, 10_000);
@@ -40,8 +41,22 @@ impl Events {
         Self { stream, text: String::new() }
     }
 
+    /// Continues after the event with an id.
+    async fn resume(site: &Site, address: &str, id: &str) -> Self {
+        let request = ask("GET", address).header("last-event-id", id);
+        let request = request.body(Body::empty()).unwrap();
+        let response = site.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        Self { stream: response.into_body().into_data_stream(), text: String::new() }
+    }
+
     /// Returns the data of the next event of a kind.
     async fn next(&mut self, kind: &str) -> Value {
+        self.next_with_id(kind).await.0
+    }
+
+    /// Returns the data of the next event of a kind, and its id.
+    async fn next_with_id(&mut self, kind: &str) -> (Value, String) {
         loop {
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -51,7 +66,8 @@ impl Events {
                     line.map(|value| value.trim_start_matches(':').trim().to_owned())
                 };
                 if field("event").as_deref() == Some(kind) {
-                    return serde_json::from_str(&field("data").unwrap()).unwrap();
+                    let data = serde_json::from_str(&field("data").unwrap()).unwrap();
+                    return (data, field("id").unwrap_or_default());
                 }
             }
             let part = self.stream.next().await.expect("the stream continues").unwrap();
@@ -193,6 +209,41 @@ fn the_number_of_journals_is_bounded() {
         assert_eq!(site.get("/changes/b").await.status, 200, "the place of a path without viewers");
         let none = Site::start(WebOptions::new().limits(Limits::new().journals(0))).await;
         assert_eq!(none.get("/changes").await.status, 503);
+    });
+}
+
+#[test]
+fn a_client_of_an_earlier_journal_is_told_of_a_gap() {
+    paused(async {
+        let (site, address) = (site(Limits::new().journals(1)).await, "/api/v1/changes/a");
+        let mut events = Events::open(&site, address).await;
+        site.zk.set_data("/a", "2").await.unwrap();
+        let (_, id) = events.next_with_id("change").await;
+        drop(events);
+        site.zk.set_data("/a", "3").await.unwrap();
+        let mut events = Events::resume(&site, address, &id).await;
+        assert_eq!(events.next("news").await["dropped"], 0);
+        assert_eq!(events.next("change").await["number"], 2);
+        drop(events);
+        // Another path takes the place, and the new journal soon has more changes.
+        assert_eq!(site.get("/changes/b").await.status, 200);
+        let mut events = Events::open(&site, address).await;
+        for data in ["4", "5", "6"] {
+            site.zk.set_data("/a", data).await.unwrap();
+            assert_eq!(events.next("change").await["new"]["text"], data);
+        }
+        drop(events);
+        for other in [&*id, "1", "99", "-", "none-1"] {
+            let mut events = Events::resume(&site, address, other).await;
+            assert_eq!(events.next("news").await["dropped"], 1, "{other}");
+            assert_eq!(events.next("change").await["number"], 1, "{other}");
+        }
+        for (after, dropped, next) in [("99", 1, 1), ("2", 0, 3)] {
+            let (_, stream) = site.watch(&format!("{address}?after={after}")).await;
+            let mut events = Events { stream, text: String::new() };
+            assert_eq!(events.next("news").await["dropped"], dropped, "{after}");
+            assert_eq!(events.next("change").await["number"], next, "{after}");
+        }
     });
 }
 
