@@ -1,5 +1,6 @@
 //! Arguments and files of the commands that move nodes.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -76,8 +77,18 @@ pub(crate) fn is_standard(argument: &Path) -> bool {
 #[derive(Debug)]
 pub(crate) enum BackupInput {
     File(PathBuf),
-    /// A copy of standard input.
-    Copy(TemporaryFile),
+    Copy(InputCopy),
+}
+
+/// A copy of standard input. On Linux its file has no name, so it is gone with the process, however
+/// that ends.
+#[derive(Debug)]
+pub(crate) struct InputCopy {
+    path: PathBuf,
+    /// Keeps a file without a name.
+    file: File,
+    /// Removes a file with a name when it is dropped.
+    _named: Option<TemporaryFile>,
 }
 
 impl BackupInput {
@@ -89,7 +100,8 @@ impl BackupInput {
         if io::stdin().is_terminal() {
             return Err(CommandFailure::usage("standard input is a terminal, not a backup"));
         }
-        let (copy, mut file) = TemporaryFile::create("zkc-backup-")?;
+        let copy = InputCopy::create()?;
+        let mut file = copy.file.try_clone()?;
         // The session lives on while the input is slow.
         let copied =
             tokio::task::spawn_blocking(move || io::copy(&mut io::stdin().lock(), &mut file));
@@ -100,7 +112,33 @@ impl BackupInput {
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::File(path) => path,
-            Self::Copy(copy) => copy.path(),
+            Self::Copy(copy) => &copy.path,
         }
     }
+}
+
+impl InputCopy {
+    /// Creates an empty file.
+    fn create() -> io::Result<Self> {
+        let (named, file) = TemporaryFile::create("zkc-backup-")?;
+        Ok(match path_without_name(&file) {
+            Some(path) => Self { path, file, _named: None },
+            None => Self { path: named.path().to_owned(), file, _named: Some(named) },
+        })
+    }
+}
+
+/// Returns a path by which this process opens a file after its name is removed; `None` if the
+/// system has none.
+#[cfg(target_os = "linux")]
+fn path_without_name(file: &File) -> Option<PathBuf> {
+    let number = std::os::fd::AsRawFd::as_raw_fd(file);
+    let path = PathBuf::from(format!("/proc/self/fd/{number}"));
+    // It may not be mounted.
+    File::open(&path).is_ok().then_some(path)
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn path_without_name(_: &File) -> Option<PathBuf> {
+    None
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::Child;
+use zk_curator_testing::wait::until;
 use zk_curator_testing::{OpCode, Verdict};
 
 use crate::running::{file_with, gone};
@@ -75,6 +76,37 @@ async fn a_backup_that_is_stopped_leaves_no_file() {
         assert_eq!(end(backup, "").await.code, code, "{stop}");
         assert_eq!(files(), 0, "{stop}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_copy_of_standard_input_is_gone_with_its_process() {
+    for command in [&["restore", "-"][..], &["diff", "@-", "/"]] {
+        for stop in ["INT", "KILL"] {
+            let zkc = Zkc::start().await;
+            std::fs::create_dir(zkc.file("folder")).expect("a folder");
+            let mut child = zkc.command(command);
+            child.env("TMPDIR", zkc.file("folder")).stdin(Stdio::piped());
+            let child = child.spawn().expect("zkc");
+            let process = child.id().expect("a process");
+            let copied = until(async || has_unnamed_file(process));
+            tokio::time::timeout(PATIENCE, copied).await.expect("a copy");
+            signal(&child, stop).await;
+            assert_eq!(end(child, "").await.code, -1, "{command:?} {stop}");
+            let files = std::fs::read_dir(zkc.file("folder")).expect("a folder").count();
+            assert_eq!(files, 0, "{command:?} {stop}");
+        }
+    }
+}
+
+/// Returns `true` if a process has a file open whose name was removed.
+#[cfg(target_os = "linux")]
+fn has_unnamed_file(process: u32) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{process}/fd"));
+    files.is_ok_and(|files| {
+        let mut targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        targets.any(|target| target.to_string_lossy().ends_with(" (deleted)"))
+    })
 }
 
 #[tokio::test]
