@@ -134,6 +134,7 @@ impl Web {
         let server = WebServer {
             listener,
             router: router(&zk, options),
+            trusted_proxies: self.trusted_proxies.clone(),
             #[cfg(feature = "tls")]
             tls,
         };

@@ -1,6 +1,7 @@
 //! An HTTP server for the web explorer: HTTP/1.1 on one listener, with limits against slow clients.
 
 mod audit;
+mod places;
 mod service;
 #[cfg(feature = "tls")]
 mod tls;
@@ -17,13 +18,18 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_curator_client::internal::sleep;
+use zk_curator_web::Network;
 
 pub(crate) use audit::print_audit;
+use places::AddressPlaces;
 #[cfg(feature = "tls")]
 pub(crate) use tls::ServerTls;
 
 /// The maximum number of connections. Others wait to be accepted.
 const CONNECTIONS: usize = 512;
+/// The maximum number of connections from one address. Others are closed. Behind a proxy that is
+/// not a trusted one, all clients have one address, so it is not less.
+const CONNECTIONS_OF_ONE: usize = CONNECTIONS / 2;
 /// The time after a failure to accept a connection, such as too many open files.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The time for the handshake of TLS.
@@ -34,6 +40,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub(crate) struct WebServer {
     pub(crate) listener: TcpListener,
     pub(crate) router: Router,
+    /// The networks of proxies, which have any number of connections.
+    pub(crate) trusted_proxies: Vec<Network>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<ServerTls>,
 }
@@ -59,6 +67,7 @@ impl WebServer {
         let (ending, ended) = watch::channel(false);
         let (graceful, mut tasks) = (GracefulShutdown::new(), JoinSet::new());
         let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let of_one = AddressPlaces::new(CONNECTIONS_OF_ONE, self.trusted_proxies.clone());
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = async {
@@ -71,10 +80,11 @@ impl WebServer {
                 Some(_) = tasks.join_next() => {}
                 (accepted, place) = accepted => match accepted {
                     Ok((stream, peer)) => {
+                        let Some(own_place) = of_one.take(peer.ip()) else { continue };
                         let (own, watcher) = (self.connection(), graceful.watcher());
                         let ended = ended.clone();
                         tasks.spawn(async move {
-                            let _place = place;
+                            let _places = (place, own_place);
                             own.serve(stream, peer, watcher, ended).await;
                         });
                     }
