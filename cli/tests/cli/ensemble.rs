@@ -371,7 +371,12 @@ async fn the_ensemble_is_shown_on_apache_zookeeper() {
     let rows = on(&zkc, &all, &["ephemerals", "-o", "json"]).await.json();
     assert_eq!(rows[0]["path"], "/e", "{rows}");
     assert!(rows[0]["client"].as_str().is_some_and(|client| client.starts_with("127.0.0.1:")));
-    assert_eq!(on(&zkc, &all, &["doctor"]).await.ok(), "");
+    // On a busy machine the servers respond late, and the doctor is right to say so.
+    let told = on(&zkc, &all, &["doctor", "-o", "json"]).await.ok();
+    let findings: Value = serde_json::from_str(&told).expect("JSON");
+    let is_late = |row: &&Value| row["finding"].as_str().unwrap().contains("average latency");
+    let mut others = findings.as_array().unwrap().iter().filter(|row| !is_late(row));
+    assert_eq!(others.next(), None, "{told}");
     let rows = on(&zkc, &all, &["top", "--once", "--interval", "300ms", "-o", "json"]).await.json();
     assert!(rows[2]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{rows}");
 
