@@ -1,11 +1,11 @@
-//! Tests in a real browser: `explorer` tests the web explorer, and `harness` the harness itself, with
-//! pages that it defines.
+//! Tests in a real browser: `explorer` tests the web explorer, and `night::harness` the harness itself,
+//! with pages that it defines.
 //!
 //! They fail without Chromium: `scripts/install-browser` installs it.
 #![cfg(target_os = "linux")]
 
 mod explorer;
-mod harness;
+mod night;
 
 use zk_curator_browser::{Browser, BrowserError};
 

@@ -8,7 +8,7 @@ use crate::in_browser;
 const SHORT: Duration = Duration::from_millis(200);
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_state_that_is_not_reached_is_described() {
     in_browser(async |browser| {
         let site = pages::site("<main><h1>A page</h1><output>1</output></main>", "")?;
@@ -31,7 +31,7 @@ fn a_state_that_is_not_reached_is_described() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_wait_survives_the_change_of_the_page() {
     in_browser(async |browser| {
         // The page goes to another one as soon as a person has clicked.

@@ -6,7 +6,7 @@ use super::pages;
 use crate::in_browser;
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn axe_passes_a_page_without_violations() {
     in_browser(async |browser| {
         let body = "<main><h1>A page</h1><img src=\"data:,\" alt=\"A picture\" hidden>\
@@ -21,7 +21,7 @@ fn axe_passes_a_page_without_violations() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn axe_finds_planted_violations() {
     in_browser(async |browser| {
         let body = "<main><h1>A page</h1><img src=\"data:,\"><input>\
@@ -42,7 +42,7 @@ fn axe_finds_planted_violations() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn accessible_names_and_roles_are_those_of_the_browser() {
     in_browser(async |browser| {
         let body = "<main><h1>A page</h1><button aria-label=\"Delete /a\">x</button>\

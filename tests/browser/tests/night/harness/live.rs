@@ -41,7 +41,7 @@ fn counter(values: &watch::Receiver<u32>) -> Router {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn events_of_the_server_update_the_page() {
     in_browser(async |browser| {
         let (set, values) = watch::channel(1);
@@ -56,7 +56,7 @@ fn events_of_the_server_update_the_page() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_page_reconnects_to_a_site_that_was_stopped() {
     in_browser(async |browser| {
         let (set, values) = watch::channel(1);
@@ -90,7 +90,7 @@ fn data_of_greeting(zk: &CuratorFramework) -> Router {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn data_of_a_node_update_the_page() {
     in_browser(async |browser| {
         let explorer = Explorer::start(data_of_greeting).await?;

@@ -12,7 +12,7 @@ use crate::{TMP, in_browser};
 const LONG: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 async fn drop_leaves_no_process() {
     let browser = Browser::start(TMP).await.unwrap_or_else(|error| panic!("{error}"));
     let processes = browser.processes();
@@ -22,7 +22,7 @@ async fn drop_leaves_no_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 async fn a_closed_browser_leaves_no_process() {
     let browser = Browser::start(TMP).await.unwrap_or_else(|error| panic!("{error}"));
     let processes = browser.processes();
@@ -31,7 +31,7 @@ async fn a_closed_browser_leaves_no_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 async fn commands_of_a_browser_that_died_fail() {
     let browser = Browser::start(TMP).await.unwrap_or_else(|error| panic!("{error}"));
     let process = browser.process().and_then(|id| Pid::from_raw(i32::try_from(id).unwrap()));
@@ -48,7 +48,7 @@ async fn commands_of_a_browser_that_died_fail() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn only_this_machine_is_reachable() {
     in_browser(async |browser| {
         let site = pages::site("<main><h1>A page</h1><img alt=\"A picture\"></main>", "")?;

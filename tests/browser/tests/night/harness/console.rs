@@ -15,7 +15,7 @@ fn panic_of(test: impl FnOnce()) -> String {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn an_error_of_a_script_fails_the_test() {
     let message = panic_of(|| {
         in_browser(async |browser| {
@@ -30,7 +30,7 @@ fn an_error_of_a_script_fails_the_test() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_violation_of_the_policy_is_an_error() {
     in_browser(async |browser| {
         let body = "<main><h1>A page</h1></main><script>document.title = 'changed'</script>";
@@ -47,7 +47,7 @@ fn a_violation_of_the_policy_is_an_error() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn scripts_of_tests_are_not_subject_to_the_policy() {
     in_browser(async |browser| {
         let site = pages::site("<main><h1>A page</h1></main>", "")?;
@@ -61,7 +61,7 @@ fn scripts_of_tests_are_not_subject_to_the_policy() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_panic_of_the_test_names_a_picture() {
     let message = panic_of(|| {
         in_browser(async |_| -> Result<(), BrowserError> { panic!("planted") });

@@ -7,7 +7,7 @@ use super::pages;
 use crate::in_browser;
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn dark_and_light_pages_differ() {
     in_browser(async |browser| {
         let site = pages::site("<main><h1>Colours</h1></main>", "")?;
@@ -25,7 +25,7 @@ fn dark_and_light_pages_differ() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn pictures_have_the_size_of_the_window() {
     in_browser(async |browser| {
         // Latin, Hebrew, Arabic.
@@ -47,12 +47,12 @@ fn pictures_have_the_size_of_the_window() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_survey_checks_a_page_in_all_looks() {
     in_browser(async |browser| {
         let site = pages::site("<main><h1>A page</h1></main>", "")?;
         browser.goto(&site.url("/")).await?;
-        let pictures = browser.survey("harness").await?;
+        let pictures = browser.survey_all("harness").await?;
         let sizes = pictures.iter().map(|picture| picture.size()).collect::<Vec<_>>();
         assert_eq!(sizes, [(1280, 800), (1280, 800), (390, 844)]);
         assert_eq!(browser.style_of("body", "backgroundColor").await?, "rgb(255, 255, 255)");
@@ -61,16 +61,16 @@ fn a_survey_checks_a_page_in_all_looks() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_survey_finds_what_only_one_look_shows() {
     in_browser(async |browser| {
         let wide = pages::site("<main><h1>A page</h1><p class=\"wide\">Wide</p></main>", "")?;
         browser.goto(&wide.url("/")).await?;
-        let error = browser.survey("harness-wide").await.unwrap_err();
+        let error = browser.survey_all("harness-wide").await.unwrap_err();
         assert!(matches!(error, BrowserError::TooWide { width: 390, .. }), "{error}");
         let dim = pages::site("<main><h1>A page</h1><p class=\"dim\">Dim</p></main>", "")?;
         browser.goto(&dim.url("/")).await?;
-        let error = browser.survey("harness-dim").await.unwrap_err();
+        let error = browser.survey_all("harness-dim").await.unwrap_err();
         let BrowserError::Inaccessible(violations) = &error else { panic!("{error}") };
         assert_eq!(violations[0].rule(), "color-contrast");
         assert_eq!(browser.style_of("body", "backgroundColor").await?, "rgb(20, 20, 20)");
@@ -79,7 +79,7 @@ fn a_survey_finds_what_only_one_look_shows() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn pages_run_script_unless_they_may_not() {
     in_browser(async |browser| {
         let site = pages::site("<main><h1>A page</h1></main>", "document.title = 'changed';")?;

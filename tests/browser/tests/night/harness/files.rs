@@ -12,7 +12,7 @@ use super::pages;
 use crate::in_browser;
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_field_has_the_attached_file() {
     in_browser(async |browser| {
         let folder = TempDir::new("files")?;
@@ -34,7 +34,7 @@ document.querySelector('input').addEventListener('change', async event => {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn a_download_is_in_the_folder() {
     in_browser(async |browser| {
         let folder = TempDir::new("files")?;

@@ -16,7 +16,7 @@ document.querySelector('button').addEventListener('click', event => {
 });";
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn tab_follows_the_order_of_the_page() {
     in_browser(async |browser| {
         let site = pages::site(BODY, SCRIPT)?;
@@ -39,7 +39,7 @@ fn tab_follows_the_order_of_the_page() {
 }
 
 #[test]
-#[ignore = "slow: scripts/test-all"]
+#[ignore = "night: scripts/night"]
 fn keys_arrive_in_their_order() {
     in_browser(async |browser| {
         let site = pages::site(BODY, SCRIPT)?;

@@ -1,0 +1,3 @@
+//! Tests that only the night runs.
+
+mod harness;
