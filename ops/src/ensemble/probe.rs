@@ -423,7 +423,7 @@ pub async fn ask(
         }
     };
     let response = timeout(options.within, asked).await.unwrap_or(Err(ProbeTrouble::Late))?;
-    let Response { text, may_be_cut } = response;
+    let ReceivedText { text, may_be_cut } = response;
     match words::refusal(&text) {
         Some(refusal) => Err(refusal.into()),
         // A session behind the cut would look as if it had ended.
@@ -434,7 +434,7 @@ pub async fn ask(
 
 /// A response of a server.
 #[derive(Debug)]
-struct Response {
+struct ReceivedText {
     text: String,
     /// `true` if the connection failed after the last byte that was received.
     may_be_cut: bool,
@@ -444,7 +444,7 @@ struct Response {
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: &str,
-) -> ProbeResult<Response> {
+) -> ProbeResult<ReceivedText> {
     let unsent = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ProbeTrouble::Silent,
         _ => ProbeTrouble::Unreachable(describe(&error)),
@@ -459,7 +459,7 @@ async fn exchange(
         Err(_) if bytes.is_empty() => Err(ProbeTrouble::Silent),
         read => {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            Ok(Response { text, may_be_cut: read.is_err() })
+            Ok(ReceivedText { text, may_be_cut: read.is_err() })
         }
     }
 }

@@ -5,7 +5,7 @@ use super::continuity::Gap;
 use super::error::Result;
 use super::index::Index;
 use super::log::Skipped;
-use super::replay::At;
+use super::moment::At;
 use super::who::{Author, Deletion, Fate};
 
 /// A change of a node, and its author: see [`Index::explain`].

@@ -153,13 +153,13 @@ pub use limit::ReadLimit;
 pub use lists::{AclList, Paths, PathsIter};
 pub use log::{DEFAULT_MAX_RECORD, Log, LogEnd, Skipped};
 pub use logs::Logs;
-pub use moment::MomentError;
+pub use moment::{At, MomentError};
 pub use recipe_names::RecipeNode;
 pub use records::{
     Applied, CreateKind, CreateTxn, MultiTxn, Parts, Record, SetAclTxn, SetDataTxn, TreeDigest,
     Txn, TxnHeader,
 };
-pub use replay::{At, Replay, Replayed};
+pub use replay::{Replay, Replayed};
 pub use sessions::SessionHistory;
 pub use snapshot::{Snapshot, SnapshotEnd, SnapshotNode, SnapshotSession};
 pub use stat::{Owner, StoredStat};

@@ -1,11 +1,23 @@
-//! Moments as text.
+//! Moments, and their text.
 
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-use super::replay::At;
 use crate::node::parse_id;
 use crate::past::{PastError, TimeOrAge};
+
+/// A moment in the history of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum At {
+    /// After the last transaction in the logs.
+    Latest,
+    /// After the last transaction whose id is not greater.
+    Zxid(i64),
+    /// Before the first transaction that is later than this time, in milliseconds since 1970, in
+    /// the last log that begins at or before it. The time is that of the leader's clock.
+    Time(i64),
+}
 
 /// The reason why a text is not a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,8 +9,8 @@ use super::continuity::{Gap, follows, reaches};
 use super::error::{Error, Result};
 use super::files::Files;
 use super::logs::Logs;
+use super::moment::At;
 use super::records::TreeDigest;
-use super::replay::At;
 use super::tree::Tree;
 
 /// The order of the transactions that were read.

@@ -10,6 +10,7 @@ use super::continuity::Gap;
 use super::error::Result;
 use super::files::Files;
 use super::log::Skipped;
+use super::moment::At;
 use super::player::Player;
 use super::time::zxid_at;
 use super::tree::Tree;
@@ -35,19 +36,6 @@ use super::tree::Tree;
 pub struct Replay {
     files: Files,
     settings: PassSettings,
-}
-
-/// A moment in the history of a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum At {
-    /// After the last transaction in the logs.
-    Latest,
-    /// After the last transaction whose id is not greater.
-    Zxid(i64),
-    /// Before the first transaction that is later than this time, in milliseconds since 1970, in
-    /// the last log that begins at or before it. The time is that of the leader's clock.
-    Time(i64),
 }
 
 /// A tree as it was.

@@ -14,9 +14,9 @@ use super::identity::ClientIdentity;
 use super::index::Index;
 use super::lists::AclList;
 use super::log::Skipped;
+use super::moment::At;
 use super::recipe_names::RecipeNode;
 use super::records::{Record, Txn};
-use super::replay::At;
 use super::scope::{Scope, canonical};
 use super::selection::Selection;
 #[cfg(feature = "serde")]
